@@ -1,1 +1,36 @@
-//! Not written yet.
+//! What every Seawall filesystem engine shares, as the Hurd's libdiskfs does for its own.
+//!
+//! An engine is a [`Format`] (on-disk knowledge) inside an [`Fs`] (caches, order, handles, policy).
+//! Operations look synchronous but do no I/O: a miss returns [`Fault::Need`], the driver fetches and
+//! calls again. Durability is a [`Policy`] compiled into plans, so every host executes the same
+//! barriers.
+//!
+//! The line that nothing here crosses: a sync that says Ok is never a lie.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod bytes;
+mod cache;
+mod epoch;
+mod error;
+mod format;
+mod hash;
+mod pending;
+mod site;
+mod ticket;
+mod tx;
+mod types;
+
+pub use epoch::{Epoch, OPEN_EPOCHS_MAX, Stage};
+pub use error::{Attempt, Corrupt, Extent, Fault, FsError, Refused, Wait};
+pub use format::{Format, Geometry, Mapping, Unlinked};
+pub use hash::{FixedHasher, HashMap};
+pub use site::{Site, SiteSet};
+pub use ticket::{READ_AHEAD_MAX, Ticket};
+pub use tx::{BlockRef, Change, Tx};
+pub use types::{
+    Attr, Cred, Ctx, DirEntry, Handle, Ino, Kind, NewNode, OpenFlags, RenameFlags, SetAttr,
+    SetTime, StatFs, Timestamp,
+};

@@ -1,0 +1,286 @@
+//! The block cache: metadata blocks, their newest version, and the older versions that an earlier
+//! epoch still has to write.
+//!
+//! Memory is bounded: clean, unpinned blocks are evicted (second chance) when the budget is
+//! reached, and dirty ones start writeback at half of it (`over_dirty`). A block that was written
+//! but is not yet durable stays here while there is room, so that a failed flush can write it
+//! again.
+
+use crate::epoch::{Epoch, Epochs};
+use crate::hash::HashMap;
+use crate::{Ino, Site};
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use seawall_blockdev::{PAGE, PageBuf, Seq};
+
+/// One dirty version of a block.
+#[derive(Debug)]
+pub(crate) struct Version {
+    pub(crate) epoch: Epoch,
+    pub(crate) buf: Arc<PageBuf>,
+    pub(crate) site: Site,
+    /// A step is writing it: the bytes must not change and no second write may start.
+    pub(crate) in_flight: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Entry {
+    /// Newest content; absent while only pinned by a fetch under way.
+    pub(crate) cur: Option<Arc<PageBuf>>,
+    /// Versions not yet written, oldest first. The last one is `cur`.
+    pub(crate) dirty: Vec<Version>,
+    /// Inodes whose fsync must cover this block while it is dirty (policies without order).
+    pub(crate) owners: Vec<Ino>,
+    /// Sequence of the last write of this block, for redoing it after a failed flush.
+    pub(crate) written: Seq,
+    pub(crate) site: Option<Site>,
+    pins: u32,
+    referenced: bool,
+    in_ring: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct BlockCache {
+    block_size: usize,
+    budget: usize,
+    map: HashMap<u64, Entry>,
+    ring: VecDeque<u64>,
+    pub(crate) epochs: Epochs,
+    dirty_versions: usize,
+    /// Highest sequence among evicted blocks: what a failed flush would lose for good.
+    pub(crate) evicted: Seq,
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
+}
+
+impl BlockCache {
+    pub(crate) fn new(block_size: usize, budget: usize) -> Self {
+        Self {
+            block_size,
+            budget: budget.max(64 * block_size.max(PAGE)),
+            map: HashMap::default(),
+            ring: VecDeque::new(),
+            epochs: Epochs::new(),
+            dirty_versions: 0,
+            evicted: Seq(0),
+            hits: 0,
+            misses: 0,
+        }
+    }
+
+    fn cost(&self) -> usize {
+        self.block_size.max(PAGE)
+    }
+
+    /// Bytes held.
+    pub(crate) fn used(&self) -> usize {
+        self.map.len().saturating_add(self.dirty_versions).saturating_mul(self.cost())
+    }
+
+    /// True when dirty blocks hold half of the budget.
+    pub(crate) fn over_dirty(&self) -> bool {
+        self.dirty_versions.saturating_mul(self.cost()) > self.budget / 2
+    }
+
+    /// Number of dirty versions.
+    pub(crate) fn dirty_versions(&self) -> usize {
+        self.dirty_versions
+    }
+
+    pub(crate) fn get(&mut self, block: u64) -> Option<Arc<PageBuf>> {
+        let got = self.map.get_mut(&block).and_then(|e| {
+            e.referenced = true;
+            e.cur.clone()
+        });
+        if got.is_some() {
+            self.hits = self.hits.saturating_add(1);
+        } else {
+            self.misses = self.misses.saturating_add(1);
+        }
+        got
+    }
+
+    pub(crate) fn peek(&self, block: u64) -> Option<&Entry> {
+        self.map.get(&block)
+    }
+
+    pub(crate) fn peek_mut(&mut self, block: u64) -> Option<&mut Entry> {
+        self.map.get_mut(&block)
+    }
+
+    /// Epoch of the newest dirty version.
+    pub(crate) fn newest_epoch(&self, block: u64) -> Option<Epoch> {
+        self.map.get(&block).and_then(|e| e.dirty.last()).map(|v| v.epoch)
+    }
+
+    pub(crate) fn pin(&mut self, block: u64) {
+        let e = self.map.entry(block).or_default();
+        e.pins = e.pins.saturating_add(1);
+    }
+
+    pub(crate) fn unpin(&mut self, block: u64) {
+        let Some(e) = self.map.get_mut(&block) else { return };
+        e.pins = e.pins.saturating_sub(1);
+        if e.pins == 0 && e.cur.is_none() {
+            self.map.remove(&block);
+        }
+    }
+
+    /// Puts a block that was just read. A newer version already here wins.
+    pub(crate) fn insert_clean(&mut self, block: u64, buf: Arc<PageBuf>) {
+        let e = self.map.entry(block).or_default();
+        if e.cur.is_none() {
+            e.cur = Some(buf);
+        }
+        self.enlist(block);
+        self.shrink();
+    }
+
+    fn enlist(&mut self, block: u64) {
+        if let Some(e) = self.map.get_mut(&block)
+            && !e.in_ring
+        {
+            e.in_ring = true;
+            self.ring.push_back(block);
+        }
+        // Forgotten blocks leave their place in the ring behind.
+        if self.ring.len() > self.map.len().saturating_mul(2).saturating_add(64) {
+            self.ring = self.map.keys().copied().collect();
+            self.map.values_mut().for_each(|e| e.in_ring = true);
+        }
+    }
+
+    /// Makes `buf` the newest content, dirty in `epoch`. Replaces a version of the same epoch that
+    /// no step is writing.
+    pub(crate) fn put_dirty(&mut self, block: u64, epoch: Epoch, site: Site, buf: Arc<PageBuf>) {
+        let e = self.map.entry(block).or_default();
+        e.cur = Some(buf.clone());
+        e.site = Some(site);
+        e.referenced = true;
+        match e.dirty.last_mut() {
+            Some(v) if v.epoch == epoch && !v.in_flight => {
+                v.buf = buf;
+                v.site = site;
+            }
+            _ => {
+                e.dirty.push(Version { epoch, buf, site, in_flight: false });
+                self.dirty_versions = self.dirty_versions.saturating_add(1);
+                self.epochs.insert(epoch, block);
+            }
+        }
+        self.enlist(block);
+        self.shrink();
+    }
+
+    pub(crate) fn add_owner(&mut self, block: u64, ino: Ino) {
+        if let Some(e) = self.map.get_mut(&block)
+            && !e.owners.contains(&ino)
+        {
+            e.owners.push(ino);
+        }
+    }
+
+    /// Takes the oldest version of `block` for writing; it must be of `epoch` and not in flight.
+    pub(crate) fn claim(&mut self, block: u64, epoch: Epoch) -> Option<(Arc<PageBuf>, Site)> {
+        let v = self.map.get_mut(&block)?.dirty.first_mut()?;
+        if v.epoch != epoch || v.in_flight {
+            return None;
+        }
+        v.in_flight = true;
+        Some((v.buf.clone(), v.site))
+    }
+
+    /// A claimed version was written (`Some(seq)`) or failed and stays dirty.
+    pub(crate) fn complete(&mut self, block: u64, epoch: Epoch, seq: Option<Seq>) {
+        let Some(e) = self.map.get_mut(&block) else { return };
+        let Some(at) = e.dirty.iter().position(|v| v.epoch == epoch && v.in_flight) else { return };
+        let Some(seq) = seq else {
+            // A newer version of the same epoch replaces the failed one.
+            if e.dirty.iter().skip(at.saturating_add(1)).any(|v| v.epoch == epoch) {
+                e.dirty.remove(at);
+                self.dirty_versions = self.dirty_versions.saturating_sub(1);
+            } else if let Some(v) = e.dirty.get_mut(at) {
+                v.in_flight = false;
+            }
+            return;
+        };
+        e.dirty.remove(at);
+        e.written = seq;
+        self.dirty_versions = self.dirty_versions.saturating_sub(1);
+        if !e.dirty.iter().any(|v| v.epoch == epoch) {
+            self.epochs.remove(epoch, block);
+        }
+        if e.dirty.is_empty() {
+            e.owners.clear();
+        }
+        self.shrink();
+    }
+
+    /// Drops a freed block and what of it was not written.
+    pub(crate) fn forget(&mut self, block: u64) {
+        let Some(e) = self.map.get_mut(&block) else { return };
+        let before = e.dirty.len();
+        let gone: Vec<Epoch> = e.dirty.iter().filter(|v| !v.in_flight).map(|v| v.epoch).collect();
+        e.dirty.retain(|v| v.in_flight);
+        self.dirty_versions =
+            self.dirty_versions.saturating_sub(before.saturating_sub(e.dirty.len()));
+        e.owners.clear();
+        if e.dirty.is_empty() && e.pins == 0 {
+            self.map.remove(&block);
+        }
+        for epoch in gone {
+            let left =
+                self.map.get(&block).is_some_and(|e| e.dirty.iter().any(|v| v.epoch == epoch));
+            if !left {
+                self.epochs.remove(epoch, block);
+            }
+        }
+    }
+
+    /// Drops every clean, unpinned block: the next operations start cold.
+    pub(crate) fn drop_clean(&mut self) {
+        self.ring.clear();
+        let evicted = &mut self.evicted;
+        self.map.retain(|_, e| {
+            e.in_ring = false;
+            let keep = e.pins > 0 || !e.dirty.is_empty();
+            if !keep {
+                *evicted = (*evicted).max(e.written);
+            }
+            keep
+        });
+        let rest: Vec<u64> = self.map.keys().copied().collect();
+        rest.into_iter().for_each(|b| self.enlist(b));
+    }
+
+    /// Blocks written after `durable` that a failed flush may have lost: dirty again in `epoch`.
+    pub(crate) fn redo_after(&mut self, durable: Seq, epoch: Epoch) -> usize {
+        let lost: Vec<(u64, Arc<PageBuf>, Site)> = self
+            .map
+            .iter()
+            .filter(|(_, e)| e.written > durable && e.dirty.is_empty())
+            .filter_map(|(b, e)| Some((*b, e.cur.clone()?, e.site?)))
+            .collect();
+        let n = lost.len();
+        for (block, buf, site) in lost {
+            self.put_dirty(block, epoch, site, buf);
+        }
+        n
+    }
+
+    fn shrink(&mut self) {
+        let mut rounds = self.ring.len().saturating_mul(2);
+        while self.used() > self.budget && rounds > 0 {
+            rounds = rounds.saturating_sub(1);
+            let Some(block) = self.ring.pop_front() else { return };
+            let Some(e) = self.map.get_mut(&block) else { continue };
+            if e.pins > 0 || !e.dirty.is_empty() || core::mem::take(&mut e.referenced) {
+                self.ring.push_back(block);
+                continue;
+            }
+            self.evicted = self.evicted.max(e.written);
+            self.map.remove(&block);
+        }
+    }
+}

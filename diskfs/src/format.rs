@@ -1,0 +1,149 @@
+//! What an on-disk format provides. Everything above it (handles, permissions, caches, order,
+//! policy) is the same for both filesystems and lives in this crate.
+//!
+//! Rules for implementers:
+//!
+//! * No I/O, clock, randomness or hidden state: all metadata goes through the [`Tx`], and `&self` is
+//!   the geometry read at mount plus nothing. A call may be made many times; only the last attempt's
+//!   transaction commits.
+//! * Order: changes are made in ascending [`Stage`](crate::Stage) order, each with its stage, site
+//!   and owner. `Init` before `Link`, `Unlink` before `Free`.
+//! * Every inode that an operation changes is named by [`Tx::touch`], every new name by
+//!   [`Tx::named`], every directory whose entries change by [`Tx::dir_changed`].
+//! * Disk data is hostile: checked access only, bounded loops, `Corrupt` with site and block.
+
+use crate::{Attempt, Attr, DirEntry, Extent, Ino, NewNode, RenameFlags, SetAttr, StatFs, Tx};
+use alloc::vec::Vec;
+
+/// Constants of a mounted volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Bytes of a filesystem block (FAT: a sector or cluster, as the format counts).
+    pub block_size: u32,
+    /// Blocks of the volume; every block number is below it.
+    pub blocks: u64,
+    /// Root directory.
+    pub root: Ino,
+    /// Longest name in bytes.
+    pub name_max: usize,
+    /// Longest symlink target in bytes.
+    pub symlink_max: usize,
+    /// Largest file in bytes.
+    pub size_max: u64,
+    /// The volume must not be written (unknown read-only features, or asked for).
+    pub read_only: bool,
+}
+
+/// Where a run of file blocks lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// First file block.
+    pub file: u64,
+    /// Number of blocks.
+    pub len: u64,
+    /// First filesystem block; `None` for a hole.
+    pub disk: Option<u64>,
+    /// Allocated by this transaction: the old content on disk means nothing.
+    pub fresh: bool,
+}
+
+/// What became of an inode that lost a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unlinked {
+    /// The inode.
+    pub ino: Ino,
+    /// Links left. At 0 the inode is freed after its last close.
+    pub nlink: u32,
+}
+
+/// An on-disk format. `R` is [`Attempt`].
+pub trait Format: Send + 'static {
+    /// Constants.
+    fn geometry(&self) -> Geometry;
+
+    /// Whether the volume's clean mark was set at mount.
+    fn was_clean(&self) -> bool;
+
+    /// Sets or clears the clean mark (site `hypermetadata`, stage `Any`). Clearing also notes the
+    /// mount where the format does; setting happens last, after everything else is written.
+    fn set_clean(&self, tx: &mut Tx<'_>, clean: bool) -> Attempt<()>;
+
+    /// Space and limits.
+    fn statfs(&self, tx: &mut Tx<'_>) -> Attempt<StatFs>;
+
+    /// Attributes. `Stale` when the inode is not in use.
+    fn attr(&self, tx: &mut Tx<'_>, ino: Ino) -> Attempt<Attr>;
+
+    /// Changes attributes; `set.size` is always `None` here. `Now` means `tx.now()`; ctime is set.
+    fn set_attr(&self, tx: &mut Tx<'_>, ino: Ino, set: &SetAttr) -> Attempt<()>;
+
+    /// Finds a name; `None` when it is absent. `dir` is a directory.
+    fn lookup(&self, tx: &mut Tx<'_>, dir: Ino, name: &[u8]) -> Attempt<Option<Ino>>;
+
+    /// Lists entries from `cookie` (0: start, `.` and `..` included) until `emit` returns false,
+    /// which means the entry was not taken.
+    fn readdir(
+        &self,
+        tx: &mut Tx<'_>,
+        dir: Ino,
+        cookie: u64,
+        emit: &mut dyn FnMut(DirEntry) -> bool,
+    ) -> Attempt<()>;
+
+    /// A symlink's target.
+    fn readlink(&self, tx: &mut Tx<'_>, ino: Ino) -> Attempt<Vec<u8>>;
+
+    /// Makes a node and its name. The name is known to be absent and not too long; `mode` are the
+    /// permission bits.
+    #[allow(clippy::too_many_arguments, reason = "one call per on-disk creation")]
+    fn create(
+        &self,
+        tx: &mut Tx<'_>,
+        dir: Ino,
+        name: &[u8],
+        node: NewNode<'_>,
+        mode: u32,
+        owner: (u32, u32),
+    ) -> Attempt<Ino>;
+
+    /// Adds a name to a non-directory. The name is known to be absent.
+    fn link(&self, tx: &mut Tx<'_>, ino: Ino, dir: Ino, name: &[u8]) -> Attempt<()>;
+
+    /// Removes a name: of a non-directory, or with `rmdir` of an empty directory (`NotEmpty`
+    /// else). The kind was checked.
+    fn unlink(&self, tx: &mut Tx<'_>, dir: Ino, name: &[u8], rmdir: bool) -> Attempt<Unlinked>;
+
+    /// Moves a name. Kinds and loops were checked; a directory that is replaced must be empty
+    /// (`NotEmpty`). The new name is durable before the old one goes (stages `Link`, `Unlink`).
+    /// Returns what the replaced target became.
+    fn rename(
+        &self,
+        tx: &mut Tx<'_>,
+        from: (Ino, &[u8]),
+        to: (Ino, &[u8]),
+        flags: RenameFlags,
+    ) -> Attempt<Option<Unlinked>>;
+
+    /// The parent of a directory (its `..`).
+    fn parent(&self, tx: &mut Tx<'_>, dir: Ino) -> Attempt<Ino>;
+
+    /// Maps file blocks for reading. Covers `range` completely, in order, as few runs as possible.
+    fn map(&self, tx: &mut Tx<'_>, ino: Ino, range: Extent) -> Attempt<Vec<Mapping>>;
+
+    /// Maps file blocks for writing: holes are allocated (contiguous where possible), marked
+    /// `fresh`. Sites: bitmaps `bitmap`, indirect blocks `indirect`, the inode `inode`.
+    fn map_alloc(&self, tx: &mut Tx<'_>, ino: Ino, range: Extent) -> Attempt<Vec<Mapping>>;
+
+    /// After a write: sets mtime and ctime to now, clears set-id bits when `clear_setid`, and grows
+    /// the size to `size` when it is larger.
+    fn wrote(&self, tx: &mut Tx<'_>, ino: Ino, size: u64, clear_setid: bool) -> Attempt<()>;
+
+    /// One bounded step of setting the size to `size` (site `truncate` rides on the blocks' own).
+    /// Growing is one step. Shrinking lowers the size and frees from the end; every step leaves a
+    /// consistent file. Returns true when another step is needed. Bytes past the new end inside
+    /// its last block are the caller's (the data cache) to zero.
+    fn truncate_step(&self, tx: &mut Tx<'_>, ino: Ino, size: u64) -> Attempt<bool>;
+
+    /// Frees an inode without links and (truncated) without blocks.
+    fn free_inode(&self, tx: &mut Tx<'_>, ino: Ino) -> Attempt<()>;
+}

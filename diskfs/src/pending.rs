@@ -1,0 +1,131 @@
+//! Freed space that may not be given out yet.
+//!
+//! A freed block becomes allocatable when (a) under `reuse = after_barrier`, the epoch that freed it
+//! is durable, and (b) no data step or live read that started before still covers it. The crash case:
+//! a block given to a new file before the old file's pointer to it was durably cleared belongs to
+//! two files after power loss, and a checker can only guess whose bytes it holds.
+
+use crate::epoch::Epoch;
+use crate::{Extent, Ino};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    len: u64,
+    /// Must be durable first; `None` under `reuse = at_once`.
+    epoch: Option<Epoch>,
+    /// I/O tokens up to this one must have ended.
+    fence: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Pending {
+    blocks: BTreeMap<u64, Held>,
+    inodes: BTreeMap<Ino, Epoch>,
+    live: BTreeSet<u64>,
+    next_token: u64,
+    /// Free blocks held here, for statfs and the allocator's verdict.
+    pub(crate) held_blocks: u64,
+}
+
+impl Pending {
+    /// A token for I/O that reaches blocks outside the metadata cache.
+    pub(crate) fn begin_io(&mut self) -> u64 {
+        self.next_token = self.next_token.saturating_add(1);
+        self.live.insert(self.next_token);
+        self.next_token
+    }
+
+    pub(crate) fn end_io(&mut self, token: u64, durable: Epoch) {
+        self.live.remove(&token);
+        self.release(durable);
+    }
+
+    pub(crate) fn hold_blocks(&mut self, run: Extent, epoch: Option<Epoch>) {
+        if epoch.is_none() && self.live.is_empty() {
+            return;
+        }
+        let held = Held { len: run.len, epoch, fence: self.next_token };
+        if let Some(old) = self.blocks.insert(run.start, held) {
+            self.held_blocks = self.held_blocks.saturating_sub(old.len);
+        }
+        self.held_blocks = self.held_blocks.saturating_add(run.len);
+    }
+
+    pub(crate) fn hold_inode(&mut self, ino: Ino, epoch: Option<Epoch>) {
+        if let Some(e) = epoch {
+            self.inodes.insert(ino, e);
+        }
+    }
+
+    pub(crate) fn has_block(&self, block: u64) -> bool {
+        self.blocks
+            .range(..=block)
+            .next_back()
+            .is_some_and(|(s, h)| block < s.saturating_add(h.len))
+    }
+
+    pub(crate) fn has_inode(&self, ino: Ino) -> bool {
+        self.inodes.contains_key(&ino)
+    }
+
+    /// True when nothing is held.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.blocks.is_empty() && self.inodes.is_empty()
+    }
+
+    /// Lets go of what is safe now.
+    pub(crate) fn release(&mut self, durable: Epoch) {
+        if self.is_empty() {
+            return;
+        }
+        let oldest = self.live.first().copied().unwrap_or(u64::MAX);
+        let free: Vec<u64> = self
+            .blocks
+            .iter()
+            .filter(|(_, h)| h.epoch.is_none_or(|e| e <= durable) && h.fence < oldest)
+            .map(|(s, _)| *s)
+            .collect();
+        for start in free {
+            if let Some(h) = self.blocks.remove(&start) {
+                self.held_blocks = self.held_blocks.saturating_sub(h.len);
+            }
+        }
+        self.inodes.retain(|_, e| *e > durable);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn held_until_durable_and_until_older_io_ended() {
+        let mut p = Pending::default();
+        let io = p.begin_io();
+        p.hold_blocks(Extent { start: 10, len: 4 }, Some(Epoch(3)));
+        p.hold_inode(Ino(7), Some(Epoch(3)));
+        assert!(p.has_block(10) && p.has_block(13) && !p.has_block(14) && !p.has_block(9));
+        p.release(Epoch(3));
+        assert!(p.has_block(12), "a read that began before still covers it");
+        assert!(!p.has_inode(Ino(7)));
+        let later = p.begin_io();
+        p.end_io(io, Epoch(3));
+        assert!(!p.has_block(12), "the later read cannot know the block");
+        p.end_io(later, Epoch(3));
+        assert_eq!(p.held_blocks, 0);
+    }
+
+    #[test]
+    fn at_once_holds_only_under_live_io() {
+        let mut p = Pending::default();
+        p.hold_blocks(Extent { start: 1, len: 1 }, None);
+        assert!(!p.has_block(1));
+        let io = p.begin_io();
+        p.hold_blocks(Extent { start: 1, len: 1 }, None);
+        assert!(p.has_block(1));
+        p.end_io(io, Epoch(0));
+        assert!(!p.has_block(1));
+    }
+}

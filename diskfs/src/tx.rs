@@ -1,0 +1,294 @@
+//! One operation's view of the metadata: reads through the cache, writes into an overlay.
+//!
+//! Nothing that a transaction changes is visible, or can reach the disk, before it commits as a
+//! whole. An error drops the overlay, so a rename that meets ENOSPC or a read error half way has not
+//! happened. The overlay is also exactly the set of blocks that a journal would take.
+
+use crate::cache::BlockCache;
+use crate::epoch::Stage;
+use crate::hash::HashMap;
+use crate::pending::Pending;
+use crate::ticket::{Resume, Ticket};
+use crate::{Attempt, Extent, Fault, FsError, Ino, Site, SiteSet, Timestamp};
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use seawall_blockdev::PageBuf;
+
+/// What a change is, said at every [`Tx::modify`].
+#[derive(Clone, Copy, Debug)]
+pub struct Change {
+    /// Policy site.
+    pub site: Site,
+    /// Place in the order on disk.
+    pub stage: Stage,
+    /// The inode whose fsync must cover this block: its inode block, an indirect block, a
+    /// directory's own block. `None` for bitmaps and counts.
+    pub owner: Option<Ino>,
+}
+
+pub(crate) struct OverlayBlock {
+    /// Ascending stages. With a policy that orders nothing there is one.
+    pub(crate) versions: Vec<(Stage, Arc<PageBuf>)>,
+    pub(crate) site: Site,
+    pub(crate) owners: Vec<Ino>,
+}
+
+/// What a transaction did beside changing blocks.
+#[derive(Debug, Default)]
+pub(crate) struct Effects {
+    pub(crate) freed: Vec<Extent>,
+    pub(crate) freed_inodes: Vec<Ino>,
+    pub(crate) touched: Vec<Ino>,
+    pub(crate) named: Vec<(Ino, Ino)>,
+    pub(crate) changed_dirs: Vec<Ino>,
+    pub(crate) hints: Vec<(u64, u64)>,
+    pub(crate) sites: SiteSet,
+    pub(crate) new_indirect: u32,
+}
+
+/// A transaction. Engines get it in every [`Format`](crate::Format) call.
+pub struct Tx<'a> {
+    pub(crate) cache: &'a mut BlockCache,
+    pub(crate) ticket: &'a mut Ticket,
+    pub(crate) pending: &'a Pending,
+    pub(crate) hints: &'a HashMap<u64, u64>,
+    pub(crate) dir_changes: &'a HashMap<Ino, u64>,
+    pub(crate) overlay: BTreeMap<u64, OverlayBlock>,
+    pub(crate) effects: Effects,
+    pub(crate) now: Timestamp,
+    pub(crate) block_size: usize,
+    pub(crate) blocks: u64,
+    /// Policy has no order: one version per block is enough.
+    pub(crate) collapse: bool,
+    pub(crate) saw_pending: bool,
+}
+
+impl Tx<'_> {
+    /// The operation's time.
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// Bytes of a filesystem block.
+    pub fn block_size(&self) -> usize {
+        self.block_size
+    }
+
+    fn in_range(&self, block: u64, what: &'static str) -> Result<(), FsError> {
+        if block < self.blocks {
+            return Ok(());
+        }
+        Err(FsError::corrupt(what, block, "block number outside the volume"))
+    }
+
+    /// A metadata block as this transaction sees it. `what` names the on-disk thing in errors.
+    pub fn read(&mut self, block: u64, what: &'static str) -> Attempt<BlockRef> {
+        self.read_run(block, 1, what)
+    }
+
+    /// As [`Tx::read`], knowing that the `run` blocks from `block` on will be wanted next: a miss
+    /// asks for as many of them as the read-ahead window allows.
+    pub fn read_run(&mut self, block: u64, run: u64, what: &'static str) -> Attempt<BlockRef> {
+        self.in_range(block, what)?;
+        if let Some((_, buf)) = self.overlay.get(&block).and_then(|o| o.versions.last()) {
+            return Ok(BlockRef(buf.clone()));
+        }
+        if let Some(buf) = self.cache.get(block) {
+            return Ok(BlockRef(buf));
+        }
+        match self.ticket.pinned.get(&block) {
+            Some(Ok(buf)) => {
+                let buf = buf.clone();
+                self.cache.insert_clean(block, buf.clone());
+                Ok(BlockRef(buf))
+            }
+            Some(Err(e)) => Err(Fault::Err(FsError::Io(*e))),
+            None => Err(self.need(block, run)),
+        }
+    }
+
+    fn need(&mut self, block: u64, run: u64) -> Fault {
+        let bs = self.block_size as u64;
+        let window = self.ticket.grow_window(bs) / bs.max(1);
+        let most = run.clamp(1, window.max(1)).min(self.blocks.saturating_sub(block));
+        let mut len = 0u64;
+        while len < most {
+            let b = block.saturating_add(len);
+            let here = self.cache.peek(b).is_some_and(|e| e.cur.is_some());
+            if len > 0 && (here || self.ticket.pinned.contains_key(&b)) {
+                break;
+            }
+            len = len.saturating_add(1);
+        }
+        Fault::Need(vec![Extent { start: block, len: len.max(1) }])
+    }
+
+    /// The block for changing. The first change copies it into the overlay.
+    pub fn modify(
+        &mut self,
+        block: u64,
+        what: &'static str,
+        change: Change,
+    ) -> Attempt<&mut PageBuf> {
+        if !self.overlay.contains_key(&block) {
+            let buf = self.read(block, what)?;
+            self.stage_block(block, change, buf.0);
+        }
+        Ok(self.overlay_mut(block, change)?)
+    }
+
+    /// A block that this operation allocated, zeroed; its old content is not read.
+    pub fn create_block(
+        &mut self,
+        block: u64,
+        what: &'static str,
+        change: Change,
+    ) -> Attempt<&mut PageBuf> {
+        self.in_range(block, what)?;
+        self.overlay.remove(&block);
+        self.stage_block(block, change, Arc::new(PageBuf::zeroed(self.block_size)));
+        Ok(self.overlay_mut(block, change)?)
+    }
+
+    fn stage_block(&mut self, block: u64, change: Change, buf: Arc<PageBuf>) {
+        let versions = vec![(change.stage, buf)];
+        let o = OverlayBlock { versions, site: change.site, owners: Vec::new() };
+        self.overlay.insert(block, o);
+    }
+
+    /// A change at a stage later than the block's newest gets a version of its own, so that the
+    /// earlier stage's bytes can be durable first. A change at an earlier stage joins the newest.
+    fn overlay_mut(&mut self, block: u64, change: Change) -> Result<&mut PageBuf, FsError> {
+        self.effects.sites.insert(change.site);
+        let collapse = self.collapse;
+        let o = self.overlay.get_mut(&block).ok_or(FsError::Bug("overlay lost a block"))?;
+        o.site = change.site;
+        if let Some(ino) = change.owner
+            && !o.owners.contains(&ino)
+        {
+            o.owners.push(ino);
+        }
+        let (newest, buf) =
+            o.versions.last().ok_or(FsError::Bug("overlay block without a version"))?;
+        if change.stage > *newest && *newest != Stage::Any && !collapse {
+            let copy = buf.clone();
+            o.versions.push((change.stage, copy));
+        } else if change.stage > *newest
+            && let Some(v) = o.versions.last_mut()
+        {
+            v.0 = change.stage;
+        }
+        o.versions
+            .last_mut()
+            .map(|v| Arc::make_mut(&mut v.1))
+            .ok_or(FsError::Bug("overlay block without a version"))
+    }
+
+    /// Gives blocks back. They become allocatable when the policy says it is safe; their metadata
+    /// content, if any, is forgotten. The caller clears the bitmap in the same transaction.
+    pub fn free_blocks(&mut self, run: Extent) {
+        for b in run.start..run.start.saturating_add(run.len) {
+            self.overlay.remove(&b);
+        }
+        self.effects.freed.push(run);
+    }
+
+    /// Gives an inode number back.
+    pub fn free_inode(&mut self, ino: Ino) {
+        self.effects.freed_inodes.push(ino);
+    }
+
+    /// True when a block whose bitmap bit is clear may not be given out yet. Remembers that it was
+    /// seen: see [`Tx::no_space`].
+    pub fn is_pending_block(&mut self, block: u64) -> bool {
+        let here = self
+            .effects
+            .freed
+            .iter()
+            .any(|r| block >= r.start && block < r.start.saturating_add(r.len));
+        let held = here || self.pending.has_block(block);
+        self.saw_pending |= held;
+        held
+    }
+
+    /// As [`Tx::is_pending_block`], for inode numbers.
+    pub fn is_pending_inode(&mut self, ino: Ino) -> bool {
+        let held = self.effects.freed_inodes.contains(&ino) || self.pending.has_inode(ino);
+        self.saw_pending |= held;
+        held
+    }
+
+    /// What an allocator that found nothing returns: wait for a barrier when pending space was
+    /// seen, else ENOSPC.
+    pub fn no_space(&self) -> Fault {
+        if self.saw_pending && !self.pending.is_empty() {
+            return Fault::Wait(crate::Wait::Barrier);
+        }
+        crate::Refused::NoSpace.into()
+    }
+
+    /// The inode's fsync must cover this transaction.
+    pub fn touch(&mut self, ino: Ino) {
+        if !self.effects.touched.contains(&ino) {
+            self.effects.touched.push(ino);
+        }
+    }
+
+    /// `ino` got a name in `dir`: its fsync covers the name, and the directory's own.
+    pub fn named(&mut self, dir: Ino, ino: Ino) {
+        self.effects.named.push((dir, ino));
+    }
+
+    /// The directory's entries changed: positions of scans under way are void.
+    pub fn dir_changed(&mut self, dir: Ino) {
+        if !self.effects.changed_dirs.contains(&dir) {
+            self.effects.changed_dirs.push(dir);
+        }
+    }
+
+    /// A new indirect block's pointer was written (site `indirect`).
+    pub fn new_indirect(&mut self) {
+        self.effects.new_indirect = self.effects.new_indirect.saturating_add(1);
+    }
+
+    /// A number that the engine keeps in memory between operations (where allocation went on, and
+    /// the like). Results must be right whatever it is.
+    pub fn hint(&self, key: u64) -> Option<u64> {
+        let new = self.effects.hints.iter().rev().find(|(k, _)| *k == key).map(|(_, v)| *v);
+        new.or_else(|| self.hints.get(&key).copied())
+    }
+
+    /// Sets a hint; it is kept only if the transaction commits.
+    pub fn set_hint(&mut self, key: u64, value: u64) {
+        self.effects.hints.push((key, value));
+    }
+
+    /// Where a long scan of `ino` went on in an earlier attempt of this operation, if nothing
+    /// changed since. 0 at first.
+    pub fn resume(&self, ino: Ino) -> u64 {
+        let change = self.dir_changes.get(&ino).copied().unwrap_or(0);
+        match self.ticket.resume {
+            Some(r) if r.ino == ino && r.change == change => r.pos,
+            _ => 0,
+        }
+    }
+
+    /// Remembers a scan's position across attempts.
+    pub fn set_resume(&mut self, ino: Ino, pos: u64) {
+        let change = self.dir_changes.get(&ino).copied().unwrap_or(0);
+        self.ticket.resume = Some(Resume { ino, change, pos });
+    }
+}
+
+/// A read-only view of a block, cheap to clone.
+#[derive(Clone, Debug)]
+pub struct BlockRef(pub(crate) Arc<PageBuf>);
+
+impl core::ops::Deref for BlockRef {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
