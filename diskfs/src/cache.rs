@@ -40,6 +40,13 @@ pub(crate) struct Entry {
     in_ring: bool,
 }
 
+impl Entry {
+    /// True when the oldest version is of `epoch` and no step writes it.
+    pub(crate) fn is_claimable(&self, epoch: Epoch) -> bool {
+        self.dirty.first().is_some_and(|v| v.epoch == epoch && !v.in_flight)
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct BlockCache {
     block_size: usize,
@@ -103,10 +110,6 @@ impl BlockCache {
 
     pub(crate) fn peek(&self, block: u64) -> Option<&Entry> {
         self.map.get(&block)
-    }
-
-    pub(crate) fn peek_mut(&mut self, block: u64) -> Option<&mut Entry> {
-        self.map.get_mut(&block)
     }
 
     /// Epoch of the newest dirty version.
@@ -179,6 +182,10 @@ impl BlockCache {
         {
             e.owners.push(ino);
         }
+    }
+
+    pub(crate) fn owners(&self, block: u64) -> Vec<Ino> {
+        self.map.get(&block).map(|e| e.owners.clone()).unwrap_or_default()
     }
 
     /// Takes the oldest version of `block` for writing; it must be of `epoch` and not in flight.

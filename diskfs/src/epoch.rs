@@ -110,6 +110,11 @@ impl Epochs {
         }
     }
 
+    /// Sequence that covers every written epoch up to `upto` that is not known to be durable.
+    pub(crate) fn covering(&self, upto: Epoch) -> Seq {
+        self.written.range(..=upto).map(|(_, s)| *s).max().unwrap_or_default()
+    }
+
     /// Moves the durable mark after a Sync. Returns true when it moved.
     pub(crate) fn note_durable(&mut self, seq: Seq) -> bool {
         let before = self.durable;

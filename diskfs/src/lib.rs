@@ -13,12 +13,22 @@ extern crate alloc;
 
 pub mod bytes;
 mod cache;
+mod data;
+pub mod driver;
 mod epoch;
 mod error;
 mod format;
+mod fs;
 mod hash;
+mod nodes;
 mod pending;
+mod plan;
+pub mod policy;
 mod site;
+mod slice;
+mod stats;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod ticket;
 mod tx;
 mod types;
@@ -26,8 +36,13 @@ mod types;
 pub use epoch::{Epoch, OPEN_EPOCHS_MAX, Stage};
 pub use error::{Attempt, Corrupt, Extent, Fault, FsError, Refused, Wait};
 pub use format::{Format, Geometry, Mapping, Unlinked};
+pub use fs::{Done, Fs, IO_MAX, Listing, MountOpts, ReadPlan, SeekWhat, Segment, Source};
 pub use hash::{FixedHasher, HashMap};
+pub use plan::{After, IoRun, PlanId, PlanReq, Step, StepId};
+pub use policy::Policy;
 pub use site::{Site, SiteSet};
+pub use slice::Slice;
+pub use stats::{Event, FsStats, SiteStats};
 pub use ticket::{READ_AHEAD_MAX, Ticket};
 pub use tx::{BlockRef, Change, Tx};
 pub use types::{

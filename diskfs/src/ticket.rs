@@ -19,9 +19,11 @@ pub const READ_AHEAD_MAX: u64 = 128 * 1024;
 #[derive(Debug, Default)]
 pub struct Ticket {
     pub(crate) pinned: BTreeMap<u64, Result<Arc<PageBuf>, DevError>>,
-    pub(crate) fills: Vec<Ino>,
+    pub(crate) pins: Vec<Extent>,
     pub(crate) resume: Option<Resume>,
     pub(crate) window: u64,
+    /// The data cache's generation when old content was first fetched.
+    pub(crate) fill_stamp: u64,
     restarts: u32,
 }
 

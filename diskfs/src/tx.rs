@@ -40,12 +40,26 @@ pub(crate) struct OverlayBlock {
 pub(crate) struct Effects {
     pub(crate) freed: Vec<Extent>,
     pub(crate) freed_inodes: Vec<Ino>,
+    pub(crate) fresh: Vec<Ino>,
     pub(crate) touched: Vec<Ino>,
     pub(crate) named: Vec<(Ino, Ino)>,
     pub(crate) changed_dirs: Vec<Ino>,
     pub(crate) hints: Vec<(u64, u64)>,
     pub(crate) sites: SiteSet,
     pub(crate) new_indirect: u32,
+}
+
+/// What a finished transaction hands to commit.
+pub(crate) struct Staged {
+    pub(crate) overlay: BTreeMap<u64, OverlayBlock>,
+    pub(crate) effects: Effects,
+}
+
+impl Staged {
+    /// True when nothing was changed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.overlay.is_empty() && self.effects.freed.is_empty()
+    }
 }
 
 /// A transaction. Engines get it in every [`Format`](crate::Format) call.
@@ -55,6 +69,7 @@ pub struct Tx<'a> {
     pub(crate) pending: &'a Pending,
     pub(crate) hints: &'a HashMap<u64, u64>,
     pub(crate) dir_changes: &'a HashMap<Ino, u64>,
+    pub(crate) change_floor: u64,
     pub(crate) overlay: BTreeMap<u64, OverlayBlock>,
     pub(crate) effects: Effects,
     pub(crate) now: Timestamp,
@@ -66,6 +81,20 @@ pub struct Tx<'a> {
 }
 
 impl Tx<'_> {
+    pub(crate) fn stage(self) -> Staged {
+        Staged { overlay: self.overlay, effects: self.effects }
+    }
+
+    /// A data block's old content, for changing a part of it. It never enters the block cache.
+    pub(crate) fn fill(&mut self, block: u64) -> Attempt<Arc<PageBuf>> {
+        self.in_range(block, "file data")?;
+        match self.ticket.pinned.get(&block) {
+            Some(Ok(buf)) => Ok(buf.clone()),
+            Some(Err(e)) => Err(Fault::Err(FsError::Io(*e))),
+            None => Err(Fault::Need(vec![Extent { start: block, len: 1 }])),
+        }
+    }
+
     /// The operation's time.
     pub fn now(&self) -> Timestamp {
         self.now
@@ -268,7 +297,7 @@ impl Tx<'_> {
     /// Where a long scan of `ino` went on in an earlier attempt of this operation, if nothing
     /// changed since. 0 at first.
     pub fn resume(&self, ino: Ino) -> u64 {
-        let change = self.dir_changes.get(&ino).copied().unwrap_or(0);
+        let change = self.dir_changes.get(&ino).copied().unwrap_or(self.change_floor);
         match self.ticket.resume {
             Some(r) if r.ino == ino && r.change == change => r.pos,
             _ => 0,
@@ -277,7 +306,7 @@ impl Tx<'_> {
 
     /// Remembers a scan's position across attempts.
     pub fn set_resume(&mut self, ino: Ino, pos: u64) {
-        let change = self.dir_changes.get(&ino).copied().unwrap_or(0);
+        let change = self.dir_changes.get(&ino).copied().unwrap_or(self.change_floor);
         self.ticket.resume = Some(Resume { ino, change, pos });
     }
 }

@@ -1,0 +1,314 @@
+//! The driver: what stands between an engine that does no I/O and a device.
+//!
+//! It fetches what an attempt needs and calls again, runs the plans that a policy asks for before a
+//! result is handed out, and frees inodes whose last name and handle are gone. [`Blocking`] is all
+//! that a kernel with a block driver and no scheduler needs; a server implements [`Host`] over its
+//! lock and its store client.
+
+use crate::fs::{Done, Fs, ReadPlan, Source};
+use crate::plan::{PlanId, PlanReq, Step};
+use crate::{
+    Attempt, Ctx, Extent, Fault, Format, FsError, Handle, Refused, Site, Slice, Ticket, Wait,
+};
+use alloc::vec::Vec;
+use seawall_blockdev::{BlockDev, DevError, PageBuf, ReadRun, Tag, WriteRun};
+
+/// Bytes of one writeback step.
+const STEP_BYTES: u64 = 4 << 20;
+/// Attempts at making room or reclaiming space for one operation.
+const ROOM_TRIES: u32 = 4;
+
+/// What a driver runs on.
+pub trait Host {
+    /// The format.
+    type Format: Format;
+    /// The device.
+    type Dev: BlockDev;
+
+    /// Runs something on the filesystem, under the host's lock if it has one.
+    fn with<R>(&mut self, f: impl FnOnce(&mut Fs<Self::Format>) -> R) -> R;
+
+    /// The device. Never called inside `with`.
+    fn dev(&mut self) -> &mut Self::Dev;
+
+    /// Waits until `Fs::generation` is no longer `seen`. A host with one thread cannot: nothing
+    /// else would change it.
+    ///
+    /// # Errors
+    /// `Bug` on a host with one thread.
+    fn wait(&mut self, seen: u64) -> Result<(), FsError>;
+
+    /// A step completed: wakes those who wait.
+    fn wake(&mut self);
+
+    /// Called before every attempt; a test host starts each one cold here.
+    fn before_attempt(&mut self) {}
+}
+
+/// A filesystem and its device, on one thread.
+#[derive(Debug)]
+pub struct Blocking<F, D> {
+    /// The filesystem.
+    pub fs: Fs<F>,
+    /// The device.
+    pub dev: D,
+}
+
+impl<F: Format, D: BlockDev> Host for Blocking<F, D> {
+    type Format = F;
+    type Dev = D;
+
+    fn with<R>(&mut self, f: impl FnOnce(&mut Fs<F>) -> R) -> R {
+        f(&mut self.fs)
+    }
+
+    fn dev(&mut self) -> &mut D {
+        &mut self.dev
+    }
+
+    fn wait(&mut self, _seen: u64) -> Result<(), FsError> {
+        Err(FsError::Bug("a single thread waits for itself"))
+    }
+
+    fn wake(&mut self) {}
+}
+
+/// An operation: called until it neither faults nor has more steps.
+type Op<'a, H, T> = dyn FnMut(&mut Fs<<H as Host>::Format>, &mut Ticket) -> Attempt<Done<T>> + 'a;
+
+/// Runs an operation to its end, including what the policy wants after it. Returns its value and
+/// how often it was started again.
+///
+/// # Errors
+/// The operation's, or that of the plan which follows it: then the change has happened in memory but
+/// the policy's promise was not kept.
+pub fn run_counted<H: Host, T>(
+    host: &mut H,
+    ctx: &Ctx,
+    mut op: impl FnMut(&mut Fs<H::Format>, &mut Ticket) -> Attempt<Done<T>>,
+) -> Result<(T, u32), FsError> {
+    let out = run_inner(host, ctx, &mut op);
+    reap(host, ctx);
+    out
+}
+
+/// As [`run_counted`], without the count.
+///
+/// # Errors
+/// As [`run_counted`].
+pub fn run<H: Host, T>(
+    host: &mut H,
+    ctx: &Ctx,
+    op: impl FnMut(&mut Fs<H::Format>, &mut Ticket) -> Attempt<Done<T>>,
+) -> Result<T, FsError> {
+    run_counted(host, ctx, op).map(|(v, _)| v)
+}
+
+fn run_inner<H: Host, T>(
+    host: &mut H,
+    ctx: &Ctx,
+    op: &mut Op<'_, H, T>,
+) -> Result<(T, u32), FsError> {
+    let mut restarts = 0u32;
+    let mut after = None;
+    loop {
+        let mut ticket = Ticket::new();
+        let done = attempts(host, ctx, op, &mut ticket);
+        restarts = restarts.saturating_add(ticket.restarts());
+        host.with(|fs| fs.release(&mut ticket));
+        let done = done?;
+        after = done.after.or(after);
+        if done.more {
+            continue;
+        }
+        if let Some(a) = after {
+            run_plan(host, PlanReq::After(a))?;
+        }
+        return Ok((done.value, restarts));
+    }
+}
+
+fn attempts<H: Host, T>(
+    host: &mut H,
+    ctx: &Ctx,
+    op: &mut Op<'_, H, T>,
+    ticket: &mut Ticket,
+) -> Result<Done<T>, FsError> {
+    let mut tries = 0u32;
+    loop {
+        host.before_attempt();
+        let (result, seen) = host.with(|fs| (op(fs, ticket), fs.generation()));
+        let wait = match result {
+            Ok(done) => return Ok(done),
+            Err(Fault::Err(e)) => return Err(e),
+            Err(Fault::Need(need)) => {
+                host.with(|fs| fs.admit(ticket, &need))?;
+                fetch(host, ticket, &need);
+                continue;
+            }
+            Err(Fault::Wait(w)) => w,
+        };
+        tries = tries.saturating_add(1);
+        match wait {
+            Wait::Busy => host.wait(seen)?,
+            Wait::DirtyMark => {
+                run_inner(host, ctx, &mut |fs, t| fs.mark_dirty(ctx, t)).map(|_| ())?;
+            }
+            Wait::Room if tries <= ROOM_TRIES => run_plan(host, PlanReq::Room)?,
+            Wait::Barrier if tries <= ROOM_TRIES => run_plan(host, PlanReq::Reclaim)?,
+            Wait::Room => return Err(FsError::Io(DevError::NoMemory)),
+            Wait::Barrier => return Err(Refused::NoSpace.into()),
+        }
+    }
+}
+
+/// Reads what is needed into the ticket. A failed read is handed over as its error: only the
+/// operation that needs the block fails.
+fn fetch<H: Host>(host: &mut H, ticket: &mut Ticket, need: &[Extent]) {
+    let bs = host.with(|fs| fs.geometry().block_size as usize);
+    for e in need {
+        let blocks = usize::try_from(e.len).unwrap_or(1);
+        let mut bufs: Vec<PageBuf> = (0..blocks).map(|_| PageBuf::zeroed(bs)).collect();
+        let start = |i: usize| e.start.saturating_add(i as u64).saturating_mul(bs as u64);
+        let mut runs: Vec<ReadRun<'_>> =
+            bufs.iter_mut().enumerate().map(|(i, b)| ReadRun { start: start(i), buf: b }).collect();
+        let result = host.dev().read(&mut runs, Tag(0));
+        drop(runs);
+        for (i, buf) in bufs.into_iter().enumerate() {
+            let block = e.start.saturating_add(i as u64);
+            match result {
+                Ok(()) => ticket.supply(block, Ok(buf)),
+                Err(_) => ticket.supply(block, retry_one(host, start(i), buf)),
+            }
+        }
+    }
+}
+
+/// One bad block in a run of read-ahead must not fail its neighbours.
+fn retry_one<H: Host>(host: &mut H, start: u64, mut buf: PageBuf) -> Result<PageBuf, DevError> {
+    host.dev().read(&mut [ReadRun { start, buf: &mut buf }], Tag(0))?;
+    Ok(buf)
+}
+
+/// Runs a plan to its verdict.
+///
+/// # Errors
+/// The plan's.
+pub fn run_plan<H: Host>(host: &mut H, req: PlanReq) -> Result<(), FsError> {
+    let id = host.with(|fs| fs.begin(req));
+    let walked = walk(host, id);
+    let verdict = host.with(|fs| fs.finish(id));
+    host.wake();
+    walked.and(verdict)
+}
+
+fn walk<H: Host>(host: &mut H, id: PlanId) -> Result<(), FsError> {
+    loop {
+        let (step, seen) = host.with(|fs| (fs.next(id, STEP_BYTES), fs.generation()));
+        let (step, result) = match step {
+            Step::Done => return Ok(()),
+            Step::Busy | Step::Pending => {
+                host.wait(seen)?;
+                continue;
+            }
+            Step::Write { id, runs, flags } => {
+                let runs: Vec<WriteRun<'_>> = runs
+                    .iter()
+                    .map(|r| WriteRun { start: r.start, buf: &r.data, tag: r.tag })
+                    .collect();
+                (id, host.dev().write(&runs, flags))
+            }
+            Step::Sync { id, tag } => (id, host.dev().sync(tag)),
+        };
+        host.with(|fs| fs.complete(step, result));
+        host.wake();
+    }
+}
+
+/// Frees inodes that nobody can reach any more. What cannot be freed now is tried again later; the
+/// caller's operation has succeeded either way.
+fn reap<H: Host>(host: &mut H, ctx: &Ctx) {
+    while let Some(ino) = host.with(|fs| fs.next_orphan()) {
+        if run_inner(host, ctx, &mut |fs, t| fs.reap(ctx, ino, t)).is_err() {
+            host.with(|fs| fs.keep_orphan(ino));
+            return;
+        }
+    }
+}
+
+/// Reads bytes of a file. The result may be shorter at the end of the file.
+///
+/// # Errors
+/// As `Fs::read`; `Io` when the device fails.
+pub fn read<H: Host>(
+    host: &mut H,
+    ctx: &Ctx,
+    handle: Handle,
+    offset: u64,
+    len: usize,
+) -> Result<Slice, FsError> {
+    let plan = run(host, ctx, |fs, t| fs.read(ctx, handle, offset, len, t))?;
+    let out = read_window(host, &plan);
+    host.with(|fs| fs.read_done(&plan));
+    Ok(out?.part(plan.skip, plan.len))
+}
+
+fn read_window<H: Host>(host: &mut H, plan: &ReadPlan) -> Result<Slice, FsError> {
+    if let [seg] = plan.segments.as_slice()
+        && let Source::Memory(s) = &seg.source
+    {
+        return Ok(s.clone());
+    }
+    let mut buf = PageBuf::try_zeroed(plan.window).ok_or(FsError::Io(DevError::NoMemory))?;
+    let mut runs: Vec<ReadRun<'_>> = Vec::new();
+    let mut rest: &mut [u8] = &mut buf;
+    for seg in &plan.segments {
+        let (part, tail) = rest.split_at_mut_checked(seg.len).unwrap_or_default();
+        rest = tail;
+        match &seg.source {
+            Source::Hole => {}
+            Source::Memory(s) => {
+                if let Some(src) = s.get(..part.len()) {
+                    part.copy_from_slice(src);
+                }
+            }
+            Source::Disk(start) => runs.push(ReadRun { start: *start, buf: part }),
+        }
+    }
+    if !runs.is_empty() {
+        host.dev().read(&mut runs, Site::Data.tag())?;
+    }
+    drop(runs);
+    Ok(Slice::new(buf))
+}
+
+/// Writes everything back, sets the clean mark and runs the policy's unmount site. The `Fs` may be
+/// dropped afterwards.
+///
+/// # Errors
+/// What failed; the volume is then left marked as in use.
+pub fn unmount<H: Host>(host: &mut H, ctx: &Ctx) -> Result<(), FsError> {
+    settle(host, ctx, Site::Unmount)
+}
+
+/// Switches to read-only: everything written back, the clean mark set.
+///
+/// # Errors
+/// `Busy` while a handle is open for writing; else what failed.
+pub fn remount_ro<H: Host>(host: &mut H, ctx: &Ctx) -> Result<(), FsError> {
+    if host.with(|fs| fs.nodes.any_writer()) {
+        return Err(Refused::Busy.into());
+    }
+    settle(host, ctx, Site::RemountRo)?;
+    host.with(|fs| fs.set_read_only(false))
+}
+
+fn settle<H: Host>(host: &mut H, ctx: &Ctx, site: Site) -> Result<(), FsError> {
+    if host.with(|fs| fs.is_read_only() && !fs.is_dirty()) {
+        return Ok(());
+    }
+    reap(host, ctx);
+    run_plan(host, PlanReq::Whole(site))?;
+    run_inner(host, ctx, &mut |fs, t| fs.mark_clean(ctx, t))?;
+    run_plan(host, PlanReq::Whole(site))
+}

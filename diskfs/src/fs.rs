@@ -1,0 +1,442 @@
+//! A mounted filesystem: a format inside the caches, order, handles and policy that all formats
+//! share.
+//!
+//! Every operation is an *attempt*: it either commits as a whole or has not happened. A host holds
+//! one lock around the `Fs`, for processor time only; all I/O is done by the [driver](crate::driver)
+//! outside of it.
+
+use crate::cache::BlockCache;
+use crate::data::DataCache;
+use crate::epoch::Epoch;
+use crate::hash::HashMap;
+use crate::nodes::Nodes;
+use crate::pending::Pending;
+use crate::plan::{After, Plan, PlanId, Running, StepId};
+use crate::policy::{OnUnsupported, Reuse};
+use crate::stats::{Event, FsStats};
+use crate::ticket::Ticket;
+use crate::tx::{Effects, Tx};
+use crate::{
+    Attempt, Ctx, Extent, Fault, Format, FsError, Geometry, Ino, Policy, Refused, Site, SiteSet,
+    Timestamp, Wait,
+};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::string::String;
+use alloc::vec::Vec;
+use seawall_blockdev::{Caps, Seq, SeqState};
+
+mod commit;
+mod data_ops;
+mod handles;
+mod look;
+mod names;
+mod perm;
+mod setattr;
+
+pub use data_ops::{IO_MAX, ReadPlan, SeekWhat, Segment, Source};
+pub use look::Listing;
+
+/// How to mount.
+#[derive(Clone, Debug)]
+pub struct MountOpts {
+    /// Durability.
+    pub policy: Policy,
+    /// Memory for metadata blocks, bytes.
+    pub block_budget: usize,
+    /// Memory for file data, bytes.
+    pub data_budget: u64,
+    /// No writes.
+    pub read_only: bool,
+}
+
+impl MountOpts {
+    /// 32 MiB of metadata and the flusher's limit plus 32 MiB of data.
+    pub fn new(policy: Policy) -> Self {
+        let data_budget = policy.flusher.limit.saturating_add(32 << 20);
+        Self { policy, block_budget: 32 << 20, data_budget, read_only: false }
+    }
+}
+
+/// A committed operation.
+#[derive(Clone, Debug)]
+pub struct Done<T> {
+    /// Its result.
+    pub value: T,
+    /// What the policy wants done before the caller hears of it.
+    pub after: Option<After>,
+    /// Another step of the same operation follows: call again with a fresh ticket.
+    pub more: bool,
+}
+
+impl<T> Done<T> {
+    pub(crate) fn plain(value: T) -> Self {
+        Self { value, after: None, more: false }
+    }
+}
+
+/// Metadata state that a transaction borrows.
+#[derive(Debug)]
+pub(crate) struct Meta {
+    pub(crate) cache: BlockCache,
+    pub(crate) pending: Pending,
+    pub(crate) hints: HashMap<u64, u64>,
+    pub(crate) dir_changes: HashMap<Ino, u64>,
+    pub(crate) change_floor: u64,
+    pub(crate) changes: u64,
+    block_size: usize,
+    blocks: u64,
+    collapse: bool,
+}
+
+impl Meta {
+    pub(crate) fn tx<'a>(&'a mut self, ticket: &'a mut Ticket, now: Timestamp) -> Tx<'a> {
+        Tx {
+            cache: &mut self.cache,
+            ticket,
+            pending: &self.pending,
+            hints: &self.hints,
+            dir_changes: &self.dir_changes,
+            change_floor: self.change_floor,
+            overlay: BTreeMap::new(),
+            effects: Effects::default(),
+            now,
+            block_size: self.block_size,
+            blocks: self.blocks,
+            collapse: self.collapse,
+            saw_pending: false,
+        }
+    }
+}
+
+/// A mounted filesystem.
+#[derive(Debug)]
+pub struct Fs<F> {
+    pub(crate) format: F,
+    pub(crate) geo: Geometry,
+    pub(crate) policy: Policy,
+    pub(crate) caps: Caps,
+    pub(crate) meta: Meta,
+    pub(crate) data: DataCache,
+    pub(crate) nodes: Nodes,
+    pub(crate) marks: SeqState,
+    pub(crate) plans: BTreeMap<PlanId, Plan>,
+    pub(crate) running: BTreeMap<StepId, Running>,
+    pub(crate) next_id: u64,
+    pub(crate) meta_owner: Option<PlanId>,
+    pub(crate) sync_in_flight: Option<Seq>,
+    pub(crate) generation: u64,
+    pub(crate) stats: FsStats,
+    pub(crate) warned: SiteSet,
+    pub(crate) events: VecDeque<Event>,
+    pub(crate) read_only: bool,
+    pub(crate) marked_dirty: bool,
+    pub(crate) orphans: BTreeSet<Ino>,
+}
+
+/// Most events kept for a host that does not drain them.
+const EVENTS_MAX: usize = 256;
+
+impl<F: Format> Fs<F> {
+    /// Mounts. `seqs` is where the device stands now: what it acknowledged before counts as not
+    /// durable until it says otherwise.
+    ///
+    /// # Errors
+    /// `Unsupported` when the policy refuses a store that cannot flush; `Corrupt` when the geometry
+    /// does not fit the device.
+    pub fn new(format: F, caps: Caps, seqs: SeqState, opts: MountOpts) -> Result<Self, FsError> {
+        let geo = format.geometry();
+        let policy = opts.policy;
+        if !caps.cache.can_promise() && policy.on_unsupported == OnUnsupported::RefuseMount {
+            return Err(FsError::unsupported(alloc::format!(
+                "policy {} on a store that cannot flush (its cache is {})",
+                policy.name,
+                caps.cache.name()
+            )));
+        }
+        let end = geo.blocks.checked_mul(u64::from(geo.block_size));
+        if geo.block_size == 0 || end.is_none_or(|e| e > caps.size) {
+            return Err(FsError::corrupt("superblock", 0, "volume is larger than its device"));
+        }
+        let block_size = geo.block_size as usize;
+        let meta = Meta {
+            cache: BlockCache::new(block_size, opts.block_budget),
+            pending: Pending::default(),
+            hints: HashMap::default(),
+            dir_changes: HashMap::default(),
+            change_floor: 0,
+            changes: 0,
+            block_size,
+            blocks: geo.blocks,
+            collapse: !policy.ordered(),
+        };
+        let mut nodes = Nodes::default();
+        nodes.floor = (seqs.acked, Epoch(0));
+        Ok(Self {
+            read_only: opts.read_only || geo.read_only || caps.read_only,
+            marked_dirty: !format.was_clean(),
+            data: DataCache::new(u64::from(geo.block_size), opts.data_budget),
+            nodes,
+            marks: seqs,
+            geo,
+            policy,
+            caps,
+            meta,
+            format,
+            plans: BTreeMap::new(),
+            running: BTreeMap::new(),
+            next_id: 0,
+            meta_owner: None,
+            sync_in_flight: None,
+            generation: 0,
+            stats: FsStats::default(),
+            warned: SiteSet::default(),
+            events: VecDeque::new(),
+            orphans: BTreeSet::new(),
+        })
+    }
+
+    /// Constants of the volume.
+    pub fn geometry(&self) -> Geometry {
+        self.geo
+    }
+
+    /// The format.
+    pub fn format(&self) -> &F {
+        &self.format
+    }
+
+    /// The policy in force.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Puts another policy in force. The caller has run `PlanReq::Whole(Syncfs)` under the stricter
+    /// of both, and nothing is dirty.
+    ///
+    /// # Errors
+    /// `Busy` when something is dirty or under way; `Unsupported` as at mount.
+    pub fn set_policy(&mut self, policy: Policy) -> Result<(), FsError> {
+        if !self.caps.cache.can_promise() && policy.on_unsupported == OnUnsupported::RefuseMount {
+            return Err(FsError::unsupported("this policy on a store that cannot flush"));
+        }
+        if self.meta.cache.dirty_versions() > 0 || !self.plans.is_empty() {
+            return Err(Refused::Busy.into());
+        }
+        self.meta.collapse = !policy.ordered();
+        self.policy = policy;
+        Ok(())
+    }
+
+    /// Capabilities of the device below.
+    pub fn caps(&self) -> Caps {
+        self.caps
+    }
+
+    /// True when nothing may be changed.
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// Sequences as this filesystem knows them.
+    pub fn seqs(&self) -> SeqState {
+        self.marks
+    }
+
+    /// Counters.
+    pub fn stats(&self) -> FsStats {
+        FsStats {
+            cache_hits: self.meta.cache.hits,
+            cache_misses: self.meta.cache.misses,
+            dirty_bytes: self.data.dirty_bytes(),
+            dirty_blocks: self.meta.cache.dirty_versions() as u64,
+            ..self.stats.clone()
+        }
+    }
+
+    /// Takes what happened that a person should hear of.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        self.events.drain(..).collect()
+    }
+
+    /// Changes whenever a step completed: a host that met `Busy` waits for it.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Bytes of memory held by the caches: (metadata, data).
+    pub fn memory(&self) -> (usize, u64) {
+        (self.meta.cache.used(), self.data.used())
+    }
+
+    /// True when the flusher should run now rather than at its interval.
+    pub fn wants_writeback(&self) -> bool {
+        self.data.dirty_bytes() > self.policy.flusher.background
+            || self.meta.cache.over_dirty()
+            || self.too_many_epochs()
+    }
+
+    /// True when something is dirty.
+    pub fn is_dirty(&self) -> bool {
+        self.data.dirty_bytes() > 0 || self.meta.cache.dirty_versions() > 0
+    }
+
+    /// Number of open handles.
+    pub fn open_handles(&self) -> usize {
+        self.nodes.open_handles()
+    }
+
+    /// Drops everything clean from the caches, as if the volume had just been mounted.
+    pub fn drop_clean(&mut self) {
+        self.meta.cache.drop_clean();
+        self.data.drop_clean();
+    }
+
+    /// Stops changes: `Busy` while a handle is open for writing (unless forced).
+    ///
+    /// # Errors
+    /// `Busy`.
+    pub fn set_read_only(&mut self, force: bool) -> Result<(), FsError> {
+        if !force && self.nodes.any_writer() {
+            return Err(Refused::Busy.into());
+        }
+        self.read_only = true;
+        Ok(())
+    }
+
+    /// Registers what an attempt needs with its ticket. The driver calls it for every
+    /// [`Fault::Need`], then fetches the extents that it returns.
+    ///
+    /// # Errors
+    /// `Bug` when the attempt asked only for what its ticket already holds.
+    pub fn admit(&mut self, ticket: &mut Ticket, need: &[Extent]) -> Result<(), FsError> {
+        self.stats.restarts = self.stats.restarts.saturating_add(1);
+        ticket.admit(need)?;
+        for e in need {
+            for b in e.start..e.start.saturating_add(e.len) {
+                self.meta.cache.pin(b);
+            }
+            ticket.pins.push(*e);
+        }
+        Ok(())
+    }
+
+    /// Ends a ticket: what it pinned may be evicted again.
+    pub fn release(&mut self, ticket: &mut Ticket) {
+        for e in core::mem::take(&mut ticket.pins) {
+            for b in e.start..e.start.saturating_add(e.len) {
+                self.meta.cache.unpin(b);
+            }
+        }
+        ticket.pinned.clear();
+    }
+
+    /// A look without changes.
+    pub(crate) fn look<T>(
+        &mut self,
+        ctx: &Ctx,
+        ticket: &mut Ticket,
+        f: impl FnOnce(&F, &mut Tx<'_>) -> Attempt<T>,
+    ) -> Attempt<T> {
+        let mut tx = self.meta.tx(ticket, ctx.now);
+        f(&self.format, &mut tx)
+    }
+
+    /// What every change checks first.
+    pub(crate) fn writable(&mut self) -> Attempt<()> {
+        if self.read_only {
+            return Err(Refused::ReadOnly.into());
+        }
+        if !self.marked_dirty {
+            return Err(Fault::Wait(Wait::DirtyMark));
+        }
+        if self.meta.cache.over_dirty() || self.too_many_epochs() {
+            return Err(Fault::Wait(Wait::Room));
+        }
+        Ok(())
+    }
+
+    fn too_many_epochs(&self) -> bool {
+        self.policy.ordered() && self.meta.cache.epochs.count() > crate::OPEN_EPOCHS_MAX
+    }
+
+    /// A change: runs `f` in a transaction and commits it.
+    pub(crate) fn change<T>(
+        &mut self,
+        ctx: &Ctx,
+        ticket: &mut Ticket,
+        site: Site,
+        f: impl FnOnce(&F, &mut Tx<'_>) -> Attempt<T>,
+    ) -> Attempt<Done<T>> {
+        self.writable()?;
+        let mut tx = self.meta.tx(ticket, ctx.now);
+        let value = f(&self.format, &mut tx)?;
+        let staged = tx.stage();
+        let after = self.commit(staged, site);
+        Ok(Done { value, after, more: false })
+    }
+
+    /// Clears the volume's clean mark before the first change. Run by the driver on
+    /// [`Wait::DirtyMark`].
+    pub fn mark_dirty(&mut self, ctx: &Ctx, ticket: &mut Ticket) -> Attempt<Done<()>> {
+        if self.read_only {
+            return Err(Refused::ReadOnly.into());
+        }
+        if self.marked_dirty {
+            return Ok(Done::plain(()));
+        }
+        let mut done = self.set_clean(ctx, ticket, false)?;
+        self.marked_dirty = true;
+        if let Some(a) = &mut done.after {
+            // Whatever else changes must not reach the disk before the mark.
+            self.meta.cache.epochs.close(a.upto);
+        }
+        Ok(done)
+    }
+
+    /// Sets the clean mark, after everything else was written. A no-op when nothing was changed.
+    pub fn mark_clean(&mut self, ctx: &Ctx, ticket: &mut Ticket) -> Attempt<Done<()>> {
+        if !self.marked_dirty || !self.format.was_clean() {
+            return Ok(Done::plain(()));
+        }
+        if self.is_dirty() {
+            return Err(Refused::Busy.into());
+        }
+        let done = self.set_clean(ctx, ticket, true)?;
+        self.marked_dirty = false;
+        Ok(done)
+    }
+
+    fn set_clean(&mut self, ctx: &Ctx, ticket: &mut Ticket, clean: bool) -> Attempt<Done<()>> {
+        let mut tx = self.meta.tx(ticket, ctx.now);
+        self.format.set_clean(&mut tx, clean)?;
+        let staged = tx.stage();
+        let (upto, sites) = self.apply(staged);
+        let after = After { upto, sites, hyper: true, ..After::default() };
+        Ok(Done { value: (), after: Some(after), more: false })
+    }
+
+    pub(crate) fn warn_once(&mut self, site: Site, what: String) {
+        if !self.warned.contains(site) {
+            self.warned.insert(site);
+            self.push_event(Event::Warning { site, what });
+        }
+    }
+
+    pub(crate) fn push_event(&mut self, e: Event) {
+        if self.events.len() >= EVENTS_MAX {
+            self.events.pop_front();
+        }
+        self.events.push_back(e);
+    }
+
+    pub(crate) fn go_read_only(&mut self, why: String) {
+        if !self.read_only {
+            self.read_only = true;
+            self.push_event(Event::ReadOnly { why });
+        }
+    }
+
+    pub(crate) fn reuse_waits(&self) -> bool {
+        self.policy.reuse == Reuse::AfterBarrier
+    }
+}

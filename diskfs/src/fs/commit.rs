@@ -1,0 +1,158 @@
+//! Commit: a transaction's overlay becomes dirty blocks in epochs.
+
+use crate::epoch::{Epoch, Stage};
+use crate::fs::Fs;
+use crate::plan::After;
+use crate::policy::Waited;
+use crate::tx::{Effects, OverlayBlock, Staged};
+use crate::{Format, Ino, Site, SiteSet};
+use alloc::collections::BTreeMap;
+
+/// Hints kept at most; they are only hints.
+const HINTS_MAX: usize = 65_536;
+/// Directories whose change counters are kept.
+const DIR_CHANGES_MAX: usize = 65_536;
+
+impl<F: Format> Fs<F> {
+    /// Commits and says what the policy wants before the caller hears of it.
+    pub(crate) fn commit(&mut self, staged: Staged, site: Site) -> Option<After> {
+        if staged.is_empty() {
+            return None;
+        }
+        self.stats.commits = self.stats.commits.saturating_add(1);
+        self.stats.count(site, |s| s.hits = s.hits.saturating_add(1));
+        let (upto, sites) = self.apply(staged);
+        let all = self.policy.waited == Waited::All;
+        all.then(|| After { upto, sites, site: Some(site), ..After::default() })
+    }
+
+    /// Moves the overlay into the cache. Returns the last epoch used and the sites changed.
+    pub(crate) fn apply(&mut self, staged: Staged) -> (Epoch, SiteSet) {
+        let Staged { overlay, effects } = staged;
+        for ino in &effects.fresh {
+            self.nodes.fresh(*ino);
+        }
+        let last = if self.policy.ordered() {
+            self.place_ordered(&overlay)
+        } else {
+            self.place_unordered(&overlay)
+        };
+        self.note(&effects, last);
+        self.hold_freed(&effects, last);
+        for s in effects.sites.iter() {
+            self.stats.count(s, |c| c.hits = c.hits.saturating_add(1));
+        }
+        let open = self.meta.cache.epochs.count() as u64;
+        self.stats.epochs_open_max = self.stats.epochs_open_max.max(open);
+        (last, effects.sites)
+    }
+
+    /// One version a block, in the open epoch.
+    fn place_unordered(&mut self, overlay: &BTreeMap<u64, OverlayBlock>) -> Epoch {
+        let cache = &mut self.meta.cache;
+        let mut last = cache.epochs.open;
+        for (block, o) in overlay {
+            let Some((_, buf)) = o.versions.last() else { continue };
+            let epoch = cache.epochs.open.max(cache.newest_epoch(*block).unwrap_or_default());
+            cache.put_dirty(*block, epoch, o.site, buf.clone());
+            last = last.max(epoch);
+            for ino in &o.owners {
+                cache.add_owner(*block, *ino);
+                self.nodes.entry(*ino).own.insert(*block);
+            }
+        }
+        last
+    }
+
+    /// Each stage goes to the first epoch that is not older than any block it touches and is later
+    /// than the stage before it.
+    fn place_ordered(&mut self, overlay: &BTreeMap<u64, OverlayBlock>) -> Epoch {
+        let cache = &mut self.meta.cache;
+        let open = cache.epochs.open;
+        let mut floor = open;
+        let mut last = open;
+        for stage in [Stage::Init, Stage::Link, Stage::Unlink, Stage::Free] {
+            let here = || {
+                overlay.iter().filter_map(move |(b, o)| {
+                    o.versions.iter().find(|(s, _)| *s == stage).map(|(_, buf)| (*b, o, buf))
+                })
+            };
+            if here().next().is_none() {
+                continue;
+            }
+            let newest = here().filter_map(|(b, _, _)| cache.newest_epoch(b)).max();
+            let epoch = floor.max(newest.unwrap_or_default());
+            for (block, o, buf) in here() {
+                cache.put_dirty(block, epoch, o.site, buf.clone());
+            }
+            floor = epoch.next();
+            last = epoch;
+        }
+        for (block, o) in overlay {
+            for (_, buf) in o.versions.iter().filter(|(s, _)| *s == Stage::Any) {
+                let epoch = open.max(cache.newest_epoch(*block).unwrap_or_default());
+                cache.put_dirty(*block, epoch, o.site, buf.clone());
+                last = last.max(epoch);
+            }
+        }
+        last
+    }
+
+    fn note(&mut self, effects: &Effects, last: Epoch) {
+        for ino in &effects.touched {
+            let n = self.nodes.entry(*ino);
+            n.need = n.need.max(last);
+            n.inode_dirty = true;
+        }
+        for (dir, ino) in &effects.named {
+            // The name survives only if the directory does: its own needs are inherited.
+            let (_, above) = self.nodes.needs(*dir);
+            let n = self.nodes.entry(*ino);
+            n.need = n.need.max(last).max(above);
+        }
+        for dir in &effects.changed_dirs {
+            self.bump_dir(*dir);
+        }
+        if self.meta.hints.len() > HINTS_MAX {
+            self.meta.hints.clear();
+        }
+        self.meta.hints.extend(effects.hints.iter().copied());
+        let durable = (self.marks.durable, self.meta.cache.epochs.durable);
+        let data = &self.data;
+        self.nodes.collect(durable, |ino| !data.is_absent(ino));
+    }
+
+    pub(crate) fn bump_dir(&mut self, dir: Ino) {
+        self.meta.changes = self.meta.changes.saturating_add(1);
+        if self.meta.dir_changes.len() > DIR_CHANGES_MAX {
+            self.meta.dir_changes.clear();
+            self.meta.change_floor = self.meta.changes;
+        }
+        self.meta.dir_changes.insert(dir, self.meta.changes);
+    }
+
+    fn hold_freed(&mut self, effects: &Effects, last: Epoch) {
+        let epoch = self.reuse_waits().then_some(last);
+        for run in &effects.freed {
+            for b in run.start..run.start.saturating_add(run.len) {
+                let dirty = self.meta.cache.peek(b).is_some_and(|e| !e.dirty.is_empty());
+                // Under order the earlier versions are still written, so that no crash finds a
+                // pointer to a block that never was.
+                if !dirty || epoch.is_none() {
+                    for ino in self.meta.cache.owners(b) {
+                        if let Some(n) = self.nodes.known(ino) {
+                            n.own.remove(&b);
+                        }
+                    }
+                    self.meta.cache.forget(b);
+                }
+            }
+            self.meta.pending.hold_blocks(*run, epoch);
+        }
+        for ino in &effects.freed_inodes {
+            self.meta.pending.hold_inode(*ino, epoch);
+            self.data.truncate(*ino, 0);
+            self.nodes.forget(*ino);
+        }
+    }
+}

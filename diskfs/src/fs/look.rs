@@ -1,0 +1,122 @@
+//! Operations that change nothing.
+
+use crate::fs::perm::{R, X, may};
+use crate::fs::{Done, Fs};
+use crate::{Attempt, Attr, Ctx, DirEntry, Fault, Format, Ino, Kind, Refused, StatFs, Ticket, Tx};
+use alloc::vec::Vec;
+
+/// A listing with attributes, when they were asked for.
+pub type Listing = Vec<(DirEntry, Option<Attr>)>;
+
+pub(crate) fn dir_attr<F: Format>(f: &F, tx: &mut Tx<'_>, dir: Ino) -> Attempt<Attr> {
+    let a = f.attr(tx, dir)?;
+    if a.kind == Kind::Dir { Ok(a) } else { Err(Refused::NotDir.into()) }
+}
+
+impl<F: Format> Fs<F> {
+    /// Checks a name that is to be looked up or made.
+    pub(crate) fn check_name(&self, name: &[u8]) -> Result<(), Refused> {
+        if name.len() > self.geo.name_max {
+            return Err(Refused::NameTooLong);
+        }
+        if name.is_empty() || name.iter().any(|c| *c == b'/' || *c == 0) {
+            return Err(Refused::Invalid);
+        }
+        Ok(())
+    }
+
+    /// Finds a name. `.` and `..` work. `NotFound` when it is absent.
+    pub fn lookup(
+        &mut self,
+        ctx: &Ctx,
+        dir: Ino,
+        name: &[u8],
+        ticket: &mut Ticket,
+    ) -> Attempt<Done<Attr>> {
+        self.check_name(name)?;
+        let attr = self.look(ctx, ticket, |f, tx| {
+            let d = dir_attr(f, tx, dir)?;
+            may(ctx, &d, X)?;
+            let ino = match name {
+                b"." => dir,
+                b".." => f.parent(tx, dir)?,
+                _ => f.lookup(tx, dir, name)?.ok_or(Fault::from(Refused::NotFound))?,
+            };
+            f.attr(tx, ino)
+        })?;
+        Ok(Done::plain(attr))
+    }
+
+    /// Attributes of an inode.
+    pub fn getattr(&mut self, ctx: &Ctx, ino: Ino, ticket: &mut Ticket) -> Attempt<Done<Attr>> {
+        self.look(ctx, ticket, |f, tx| f.attr(tx, ino)).map(Done::plain)
+    }
+
+    /// Target of a symlink.
+    pub fn readlink(&mut self, ctx: &Ctx, ino: Ino, ticket: &mut Ticket) -> Attempt<Done<Vec<u8>>> {
+        let target = self.look(ctx, ticket, |f, tx| {
+            if f.attr(tx, ino)?.kind != Kind::Symlink {
+                return Err(Refused::Invalid.into());
+            }
+            f.readlink(tx, ino)
+        })?;
+        Ok(Done::plain(target))
+    }
+
+    /// Lists a directory from `cookie` on (0: from the start): at most `max` entries whose names
+    /// have at most `max_bytes` bytes together (one entry always fits). An empty listing is the end.
+    #[allow(clippy::too_many_arguments, reason = "the arguments of a listing")]
+    pub fn readdir(
+        &mut self,
+        ctx: &Ctx,
+        dir: Ino,
+        cookie: u64,
+        max: usize,
+        max_bytes: usize,
+        attrs: bool,
+        ticket: &mut Ticket,
+    ) -> Attempt<Done<Listing>> {
+        let list = self.look(ctx, ticket, |f, tx| {
+            let d = dir_attr(f, tx, dir)?;
+            may(ctx, &d, R)?;
+            let mut entries = Vec::new();
+            let mut bytes = 0usize;
+            f.readdir(tx, dir, cookie, &mut |e: DirEntry| {
+                let with = bytes.saturating_add(e.name.len());
+                if entries.len() >= max || (with > max_bytes && !entries.is_empty()) {
+                    return false;
+                }
+                bytes = with;
+                entries.push(e);
+                true
+            })?;
+            let mut list = Vec::with_capacity(entries.len());
+            for e in entries {
+                let attr = if attrs { Some(f.attr(tx, e.ino)?) } else { None };
+                list.push((e, attr));
+            }
+            Ok(list)
+        })?;
+        Ok(Done::plain(list))
+    }
+
+    /// Space and limits. Space that is free but not yet reusable counts as free.
+    pub fn statfs(&mut self, ctx: &Ctx, ticket: &mut Ticket) -> Attempt<Done<StatFs>> {
+        self.look(ctx, ticket, |f, tx| f.statfs(tx)).map(Done::plain)
+    }
+
+    /// Whether the caller may access the node: `want` is a sum of 4 (read), 2 (write), 1 (execute).
+    pub fn access(
+        &mut self,
+        ctx: &Ctx,
+        ino: Ino,
+        want: u32,
+        ticket: &mut Ticket,
+    ) -> Attempt<Done<()>> {
+        self.look(ctx, ticket, |f, tx| {
+            let a = f.attr(tx, ino)?;
+            Ok(may(ctx, &a, want)?)
+        })
+        .map(Done::plain)
+    }
+}

@@ -1,0 +1,87 @@
+//! Permission checks, for hosts whose kernel has not made them (RPC clients).
+
+use crate::{Attr, Cred, Ctx, Kind, Refused};
+
+/// Read.
+pub(crate) const R: u32 = 4;
+/// Write.
+pub(crate) const W: u32 = 2;
+/// Execute, or search of a directory.
+pub(crate) const X: u32 = 1;
+
+fn in_group(cred: &Cred, gid: u32) -> bool {
+    cred.gid == gid || cred.groups.contains(&gid)
+}
+
+/// Whether the caller may do `want` with the node.
+pub(crate) fn may(ctx: &Ctx, attr: &Attr, want: u32) -> Result<(), Refused> {
+    let Some(cred) = &ctx.cred else { return Ok(()) };
+    if cred.uid == 0 {
+        let exec = want & X == 0 || attr.kind == Kind::Dir || attr.mode & 0o111 != 0;
+        return if exec { Ok(()) } else { Err(Refused::Denied) };
+    }
+    let shift = if cred.uid == attr.uid {
+        6
+    } else if in_group(cred, attr.gid) {
+        3
+    } else {
+        0
+    };
+    if (attr.mode >> shift) & want == want { Ok(()) } else { Err(Refused::Denied) }
+}
+
+/// Whether the caller owns the node (chmod, utimes to a given time).
+pub(crate) fn owns(ctx: &Ctx, attr: &Attr) -> Result<(), Refused> {
+    match &ctx.cred {
+        Some(c) if c.uid != 0 && c.uid != attr.uid => Err(Refused::NotPermitted),
+        _ => Ok(()),
+    }
+}
+
+/// Whether the caller may remove a name of `node` from `dir`: the sticky bit's rule.
+pub(crate) fn may_remove(ctx: &Ctx, dir: &Attr, node: &Attr) -> Result<(), Refused> {
+    may(ctx, dir, W | X)?;
+    match &ctx.cred {
+        Some(c)
+            if dir.mode & 0o1000 != 0 && c.uid != 0 && c.uid != dir.uid && c.uid != node.uid =>
+        {
+            Err(Refused::NotPermitted)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Owner of a new node in `dir`, and its mode: a set-gid directory passes on its group, and to
+/// directories the bit.
+pub(crate) fn new_owner(ctx: &Ctx, dir: &Attr, kind: Kind, mode: u32) -> ((u32, u32), u32) {
+    let (uid, gid) = ctx.cred.as_ref().map_or(ctx.owner, |c| (c.uid, c.gid));
+    let mut mode = mode & 0o7777;
+    if dir.mode & 0o2000 == 0 {
+        return ((uid, gid), mode);
+    }
+    if kind == Kind::Dir {
+        mode |= 0o2000;
+    }
+    ((uid, dir.gid), mode)
+}
+
+/// True when the caller keeps set-id bits across a chown, write or chmod of another's group.
+pub(crate) fn in_file_group(ctx: &Ctx, attr: &Attr) -> bool {
+    ctx.cred.as_ref().is_none_or(|c| c.uid == 0 || in_group(c, attr.gid))
+}
+
+/// Whether a chown to (uid, gid) is allowed: root everything, an owner only to groups of his own.
+pub(crate) fn may_chown(
+    ctx: &Ctx,
+    attr: &Attr,
+    uid: Option<u32>,
+    gid: Option<u32>,
+) -> Result<(), Refused> {
+    let Some(c) = &ctx.cred else { return Ok(()) };
+    if c.uid == 0 {
+        return Ok(());
+    }
+    let uid_ok = uid.is_none_or(|u| u == attr.uid);
+    let gid_ok = gid.is_none_or(|g| g == attr.gid || in_group(c, g));
+    if c.uid == attr.uid && uid_ok && gid_ok { Ok(()) } else { Err(Refused::NotPermitted) }
+}

@@ -1,0 +1,171 @@
+//! What is known in memory of an inode and of an open handle: how far its changes are from durable,
+//! who writes its data back, and which errors its handles have not heard of.
+//!
+//! An inode that is not in the table was dropped (or never seen); its state is unknown, and unknown
+//! counts as not durable: [`Nodes::floor`] holds the highest sequence and epoch that a dropped inode
+//! may have needed.
+
+use crate::epoch::Epoch;
+use crate::hash::HashMap;
+use crate::{FsError, Handle, Ino, OpenFlags, Policy};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+use seawall_blockdev::Seq;
+
+/// Most inodes remembered that nothing holds.
+const NODES_MAX: usize = 65_536;
+/// Most open handles.
+const HANDLES_MAX: usize = 65_536;
+
+#[derive(Debug, Default)]
+pub(crate) struct Node {
+    pub(crate) handles: u32,
+    /// Its changes, and its names, are in epochs up to this one.
+    pub(crate) need: Epoch,
+    /// Sequence of the last write of its data, or of its own metadata.
+    pub(crate) seq: Seq,
+    /// Something of the inode changed since its last fsync or a full pass (the Hurd's dirty flag).
+    pub(crate) inode_dirty: bool,
+    /// Dirty metadata blocks of its own, for policies without order.
+    pub(crate) own: BTreeSet<u64>,
+    /// Counts errors; each handle remembers how far it has heard.
+    pub(crate) errors: u32,
+    pub(crate) error: Option<FsError>,
+    /// The plan that writes its data.
+    pub(crate) writer: Option<u64>,
+    /// No links left; freed after the last close.
+    pub(crate) orphan: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Open {
+    pub(crate) ino: Ino,
+    pub(crate) flags: OpenFlags,
+    pub(crate) heard: u32,
+    /// Written since the last run of the close site.
+    pub(crate) dirty: bool,
+    pub(crate) policy: Option<Arc<Policy>>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Nodes {
+    map: HashMap<Ino, Node>,
+    handles: BTreeMap<Handle, Open>,
+    next_handle: u64,
+    /// What a forgotten inode may need.
+    pub(crate) floor: (Seq, Epoch),
+}
+
+impl Nodes {
+    pub(crate) fn get(&self, ino: Ino) -> Option<&Node> {
+        self.map.get(&ino)
+    }
+
+    pub(crate) fn known(&mut self, ino: Ino) -> Option<&mut Node> {
+        self.map.get_mut(&ino)
+    }
+
+    /// The inode's state, made from the floor when it is unknown.
+    pub(crate) fn entry(&mut self, ino: Ino) -> &mut Node {
+        let (seq, need) = self.floor;
+        self.map.entry(ino).or_insert_with(|| Node { seq, need, ..Node::default() })
+    }
+
+    /// A new inode: nothing of an earlier owner of the number counts.
+    pub(crate) fn fresh(&mut self, ino: Ino) {
+        self.map.insert(ino, Node::default());
+    }
+
+    /// (sequence, epoch) that must be durable for the inode to be.
+    pub(crate) fn needs(&self, ino: Ino) -> (Seq, Epoch) {
+        self.map.get(&ino).map_or(self.floor, |n| (n.seq, n.need))
+    }
+
+    pub(crate) fn forget(&mut self, ino: Ino) {
+        self.map.remove(&ino);
+    }
+
+    pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = (&Ino, &mut Node)> {
+        self.map.iter_mut()
+    }
+
+    /// Drops inodes that nothing holds: those that are durable, and beyond the limit the others too,
+    /// whose needs go to the floor. `has_data` tells which still have data in the cache.
+    pub(crate) fn collect(&mut self, durable: (Seq, Epoch), has_data: impl Fn(Ino) -> bool) {
+        if self.map.len() < NODES_MAX {
+            return;
+        }
+        let mut floor = self.floor;
+        for pass in 0..2 {
+            self.map.retain(|ino, n| {
+                let held = n.handles > 0 || n.writer.is_some() || n.orphan || has_data(*ino);
+                let safe = n.seq <= durable.0 && n.need <= durable.1 && n.own.is_empty();
+                let keep = held || (pass == 0 && !safe);
+                if !keep && !safe {
+                    floor = (floor.0.max(n.seq), floor.1.max(n.need));
+                }
+                keep
+            });
+            if self.map.len() < NODES_MAX / 2 {
+                break;
+            }
+        }
+        self.floor = floor;
+    }
+
+    pub(crate) fn open(&mut self, ino: Ino, flags: OpenFlags) -> Option<Handle> {
+        if self.handles.len() >= HANDLES_MAX {
+            return None;
+        }
+        self.next_handle = self.next_handle.saturating_add(1);
+        let h = Handle(self.next_handle);
+        let n = self.entry(ino);
+        n.handles = n.handles.saturating_add(1);
+        let heard = n.errors;
+        self.handles.insert(h, Open { ino, flags, heard, dirty: false, policy: None });
+        Some(h)
+    }
+
+    pub(crate) fn handle(&self, h: Handle) -> Option<&Open> {
+        self.handles.get(&h)
+    }
+
+    pub(crate) fn handle_mut(&mut self, h: Handle) -> Option<&mut Open> {
+        self.handles.get_mut(&h)
+    }
+
+    pub(crate) fn close(&mut self, h: Handle) -> Option<Ino> {
+        let open = self.handles.remove(&h)?;
+        if let Some(n) = self.map.get_mut(&open.ino) {
+            n.handles = n.handles.saturating_sub(1);
+        }
+        Some(open.ino)
+    }
+
+    /// True when a handle is open for writing.
+    pub(crate) fn any_writer(&self) -> bool {
+        self.handles.values().any(|o| o.flags.write)
+    }
+
+    pub(crate) fn open_handles(&self) -> usize {
+        self.handles.len()
+    }
+
+    /// Records an error that each open handle of the inode hears once.
+    pub(crate) fn fail(&mut self, ino: Ino, e: &FsError) {
+        let n = self.entry(ino);
+        n.errors = n.errors.wrapping_add(1);
+        n.error = Some(e.clone());
+    }
+
+    /// The error that the handle has not heard yet, if any; it has heard it now.
+    pub(crate) fn hear(&mut self, h: Handle) -> Option<FsError> {
+        let o = self.handles.get_mut(&h)?;
+        let n = self.map.get(&o.ino)?;
+        if o.heard == n.errors {
+            return None;
+        }
+        o.heard = n.errors;
+        n.error.clone()
+    }
+}

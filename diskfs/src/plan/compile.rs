@@ -1,0 +1,229 @@
+//! From a request and the policy to phases.
+
+use crate::fs::Fs;
+use crate::plan::{After, Cover, Phase, Plan, PlanId, PlanReq};
+use crate::policy::{Action, CleanFsync, Policy};
+use crate::{Format, FsError, Handle, Ino, Refused, Site};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+fn plan(site: Site) -> Plan {
+    Plan {
+        site,
+        phases: VecDeque::new(),
+        running: 0,
+        wrote: Default::default(),
+        error: None,
+        handle: None,
+        ino: None,
+        owns_data: Vec::new(),
+        whole: false,
+        cleans: None,
+        waited: true,
+    }
+}
+
+impl<F: Format> Fs<F> {
+    /// Starts a plan. Ask for its steps with `next`.
+    pub fn begin(&mut self, req: PlanReq) -> PlanId {
+        let compiled = match req {
+            PlanReq::Fsync { handle, datasync } => self.plan_fsync(handle, datasync),
+            PlanReq::Close(handle) => self.plan_close(handle),
+            PlanReq::Whole(site) => Ok(self.plan_whole(site, true)),
+            PlanReq::Room => Ok(self.plan_whole(Site::Periodic, false)),
+            PlanReq::Reclaim => Ok(self.plan_reclaim()),
+            PlanReq::After(after) => Ok(self.plan_after(after)),
+        };
+        let p = compiled.unwrap_or_else(|e| Plan { error: Some(e), ..plan(Site::Syncfs) });
+        self.stats.count(p.site, |s| s.hits = s.hits.saturating_add(1));
+        self.next_id = self.next_id.saturating_add(1);
+        let id = PlanId(self.next_id);
+        self.plans.insert(id, p);
+        id
+    }
+
+    fn handle_policy(&self, h: Handle) -> Result<(Ino, bool, &Policy), FsError> {
+        let o = self.nodes.handle(h).ok_or(FsError::Refused(Refused::BadHandle))?;
+        let policy = o.policy.as_deref().unwrap_or(&self.policy);
+        Ok((o.ino, o.flags.sync, policy))
+    }
+
+    /// Something of the inode changed and was not yet written for it.
+    fn inode_is_dirty(&self, ino: Ino) -> bool {
+        self.data.is_dirty(ino)
+            || self.nodes.get(ino).is_some_and(|n| n.inode_dirty || !n.own.is_empty())
+    }
+
+    fn data_phase(&self, ino: Option<Ino>) -> Phase {
+        Phase::Data { ino, cursor: (ino.unwrap_or_default(), 0), upto: self.data.now() }
+    }
+
+    /// The inode's metadata: its epochs, or without order its own blocks.
+    fn metadata_phase(&self, ino: Ino) -> Phase {
+        let (_, need) = self.nodes.needs(ino);
+        if self.policy.ordered() {
+            return Phase::Epochs { upto: need, current: None, barrier_due: false };
+        }
+        let list = self.nodes.get(ino).map(|n| n.own.iter().copied().collect());
+        Phase::Blocks { list: list.unwrap_or_default(), at: 0 }
+    }
+
+    fn whole_metadata(&self) -> Phase {
+        let upto = self.meta.cache.epochs.newest();
+        if self.policy.ordered() {
+            return Phase::Epochs { upto, current: None, barrier_due: false };
+        }
+        let mut list: Vec<u64> = self.meta.cache.epochs.all().map(|(_, b)| b).collect();
+        list.sort_unstable();
+        list.dedup();
+        Phase::Blocks { list, at: 0 }
+    }
+
+    fn plan_fsync(&self, handle: Handle, datasync: bool) -> Result<Plan, FsError> {
+        let site = if datasync { Site::FsyncData } else { Site::FsyncMeta };
+        let mut p = plan(site);
+        p.handle = Some(handle);
+        self.add_fsync(&mut p, handle, site)?;
+        Ok(p)
+    }
+
+    fn add_fsync(&self, p: &mut Plan, handle: Handle, site: Site) -> Result<(), FsError> {
+        let (ino, sync, policy) = self.handle_policy(handle)?;
+        let dirty = self.inode_is_dirty(ino);
+        if !dirty && policy.clean_fsync == CleanFsync::Nothing {
+            return Ok(());
+        }
+        let action = policy.action(site, sync);
+        if action == Action::None {
+            return Ok(());
+        }
+        p.ino = Some(ino);
+        p.cleans = Some(ino);
+        p.phases.push_back(self.data_phase(Some(ino)));
+        p.phases.push_back(self.metadata_phase(ino));
+        if action >= Action::Fua {
+            p.phases.push_back(Phase::Sync { site, cover: Cover::Inode(ino), waited: false });
+        } else if dirty && policy.action(Site::Inode, sync) >= Action::Fua {
+            let cover = Cover::Inode(ino);
+            p.phases.push_back(Phase::Sync { site: Site::Inode, cover, waited: false });
+        }
+        Ok(())
+    }
+
+    fn plan_close(&mut self, handle: Handle) -> Result<Plan, FsError> {
+        let mut p = plan(Site::Close);
+        p.handle = Some(handle);
+        let (ino, _, policy) = self.handle_policy(handle)?;
+        let close = policy.close;
+        let o = self.nodes.handle_mut(handle).ok_or(FsError::Refused(Refused::BadHandle))?;
+        let dirty = core::mem::take(&mut o.dirty);
+        if !dirty {
+            return Ok(p);
+        }
+        p.ino = Some(ino);
+        if close.data > Action::None {
+            p.phases.push_back(self.data_phase(Some(ino)));
+        }
+        if close.inode > Action::None {
+            p.phases.push_back(self.metadata_phase(ino));
+        }
+        if close.data.max(close.inode) >= Action::Fua {
+            let cover = Cover::Inode(ino);
+            p.phases.push_back(Phase::Sync { site: Site::Close, cover, waited: false });
+        }
+        Ok(p)
+    }
+
+    fn plan_whole(&self, site: Site, may_sync: bool) -> Plan {
+        let mut p = plan(site);
+        p.whole = true;
+        p.waited = site != Site::Periodic || !may_sync;
+        p.phases.push_back(self.data_phase(None));
+        p.phases.push_back(self.whole_metadata());
+        if may_sync && self.policy.action(site, true) >= Action::Fua {
+            p.phases.push_back(Phase::Sync { site, cover: Cover::All, waited: false });
+        }
+        p
+    }
+
+    fn plan_reclaim(&self) -> Plan {
+        let mut p = self.plan_whole(Site::Periodic, false);
+        p.phases.push_back(Phase::Sync { site: Site::Periodic, cover: Cover::All, waited: false });
+        p
+    }
+
+    fn plan_after(&self, a: After) -> Plan {
+        let mut p = plan(a.site.unwrap_or(Site::Hypermetadata));
+        if a.hyper {
+            self.add_hyper(&mut p);
+            return p;
+        }
+        if a.indirect > 0
+            && let Some(ino) = a.data
+        {
+            self.add_indirect(&mut p, ino);
+        }
+        if let Some((handle, datasync)) = a.fsync {
+            let site = if datasync { Site::FsyncData } else { Site::FsyncMeta };
+            p.site = site;
+            p.handle = Some(handle);
+            if let Err(e) = self.add_fsync(&mut p, handle, site) {
+                p.error = Some(e);
+            }
+        } else if let Some(site) = a.site {
+            self.add_own(&mut p, a, site);
+        }
+        p
+    }
+
+    fn add_hyper(&self, p: &mut Plan) {
+        let action = self.policy.action(Site::Hypermetadata, true);
+        if action >= Action::Wait || self.policy.ordered() && action > Action::None {
+            // Only the mark is dirty when it is set or cleared.
+            p.phases.push_back(self.whole_metadata());
+        }
+        if action >= Action::Fua {
+            let site = Site::Hypermetadata;
+            p.phases.push_back(Phase::Sync { site, cover: Cover::Plan, waited: false });
+        }
+    }
+
+    /// The Hurd's getblk: the pointer to each new indirect block goes out by itself.
+    fn add_indirect(&self, p: &mut Plan, ino: Ino) {
+        let action = self.policy.action(Site::Indirect, true);
+        let own = self.nodes.get(ino).map(|n| n.own.iter().copied()).into_iter().flatten();
+        let is_indirect = |b: &u64| {
+            self.meta.cache.peek(*b).and_then(|e| e.dirty.last()).map(|v| v.site)
+                == Some(Site::Indirect)
+        };
+        let list: Vec<u64> = own.filter(is_indirect).collect();
+        if !self.policy.ordered() {
+            p.phases.push_back(Phase::Blocks { list, at: 0 });
+        }
+        if action >= Action::Fua && !self.policy.ordered() {
+            let site = Site::Indirect;
+            p.phases.push_back(Phase::Sync { site, cover: Cover::Plan, waited: false });
+        }
+    }
+
+    /// `waited = all`: the operation's own epochs, with the strongest action among its sites.
+    fn add_own(&self, p: &mut Plan, a: After, site: Site) {
+        let sites = a.sites.iter().chain([site]);
+        let action = sites.map(|s| self.policy.action(s, true)).max().unwrap_or_default();
+        if action < Action::Submit {
+            return;
+        }
+        if let Some(ino) = a.data {
+            p.phases.push_back(self.data_phase(Some(ino)));
+        }
+        if self.policy.ordered() {
+            let upto = a.upto;
+            p.phases.push_back(Phase::Epochs { upto, current: None, barrier_due: false });
+        } else {
+            p.phases.push_back(self.whole_metadata());
+        }
+        if action >= Action::Fua {
+            p.phases.push_back(Phase::Sync { site, cover: Cover::Plan, waited: false });
+        }
+    }
+}
