@@ -33,21 +33,28 @@ pub(crate) fn build(_: &mut Ctx) -> Result<()> {
 }
 
 pub(crate) fn test(ctx: &mut Ctx) -> Result<()> {
-    let mut cmd = if find("cargo-nextest").is_some() {
-        cargo(&["nextest", "run", "--workspace", "--locked", "--no-fail-fast"])
+    let (runner, words) = if find("cargo-nextest").is_some() {
+        (Runner::Nextest, ["nextest", "run"].as_slice())
     } else {
         println!("    cargo-nextest is not installed: cargo test runs the same tests");
-        cargo(&["test", "--workspace", "--locked", "--no-fail-fast"])
+        (Runner::Harness, ["test"].as_slice())
     };
+    let mut cmd = cargo(words);
+    cmd.args(["--workspace", "--locked", "--no-fail-fast"]);
     cmd.args(["--lib", "--bins"]);
     if !ctx.quick {
         cmd.args(["--tests", "--examples"]);
     }
-    count(ctx, &mut cmd, true)
+    count(ctx, &mut cmd, runner)?;
+    if ctx.counts.passed == 0 {
+        bail!("no test ran");
+    }
+    Ok(())
 }
 
 pub(crate) fn doctest(ctx: &mut Ctx) -> Result<()> {
-    count(ctx, &mut cargo(&["test", "--workspace", "--doc", "--locked", "--no-fail-fast"]), false)
+    let mut cmd = cargo(&["test", "--workspace", "--doc", "--locked", "--no-fail-fast"]);
+    count(ctx, &mut cmd, Runner::Harness)
 }
 
 /// Every package under `examples/` with a binary runs without arguments and must exit 0.
@@ -93,13 +100,13 @@ impl Counts {
 
 /// Runs a test runner with visible output and adds up what it says about itself. Both streams go
 /// through us; standard output keeps its own thread so that neither pipe can fill up.
-fn count(ctx: &mut Ctx, cmd: &mut Command, must_run: bool) -> Result<()> {
+fn count(ctx: &mut Ctx, cmd: &mut Command, runner: Runner) -> Result<()> {
     println!("    $ {}", show(cmd));
     cmd.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = cmd.spawn().with_context(|| format!("cannot start `{}`", show(cmd)))?;
     let (out, err) = (child.stdout.take(), child.stderr.take());
-    let reader = std::thread::spawn(move || out.map(|s| pass_on(s, |l| println!("{l}"))));
-    let mut seen = err.map(|s| pass_on(s, |l| eprintln!("{l}"))).unwrap_or_default();
+    let reader = std::thread::spawn(move || out.map(|s| pass_on(s, runner, |l| println!("{l}"))));
+    let mut seen = err.map(|s| pass_on(s, runner, |l| eprintln!("{l}"))).unwrap_or_default();
     if let Ok(Some(more)) = reader.join() {
         seen.add(more);
     }
@@ -111,13 +118,10 @@ fn count(ctx: &mut Ctx, cmd: &mut Command, must_run: bool) -> Result<()> {
     if seen.skipped > 0 && !ctx.quick {
         bail!("{} tests were skipped; every test has to run", seen.skipped);
     }
-    if must_run && seen.passed == 0 {
-        bail!("`{}` ran no test", show(cmd));
-    }
     Ok(())
 }
 
-fn pass_on(stream: impl Read, print: impl Fn(&str)) -> Counts {
+fn pass_on(stream: impl Read, runner: Runner, print: impl Fn(&str)) -> Counts {
     let mut seen = Counts::default();
     let mut reader = BufReader::new(stream);
     let mut line = Vec::new();
@@ -125,7 +129,7 @@ fn pass_on(stream: impl Read, print: impl Fn(&str)) -> Counts {
         let text = String::from_utf8_lossy(&line);
         let text = text.trim_end();
         print(text);
-        if let Some(counts) = totals(text) {
+        if let Some(counts) = totals(runner, text) {
             seen.add(counts);
         }
         line.clear();
@@ -133,14 +137,20 @@ fn pass_on(stream: impl Read, print: impl Fn(&str)) -> Counts {
     seen
 }
 
-/// Reads the closing line of nextest (`Summary [0.1s] 3 tests run: 2 passed, 1 failed, 0 skipped`)
-/// and of the built-in harness (`test result: ok. 3 passed; 0 failed; 0 ignored; ...`).
-fn totals(line: &str) -> Option<Counts> {
-    let line = line.trim_start();
-    let (_, rest) = if line.starts_with("Summary [") {
-        line.split_once("run:")?
-    } else {
-        line.strip_prefix("test result:")?.split_once('.')?
+/// Who ran the tests, which decides the form of the totals. Nextest shows the harness's lines of
+/// failed tests as well, and those must not count again.
+#[derive(Clone, Copy)]
+enum Runner {
+    /// `     Summary [   0.1s] 3 tests run: 2 passed, 1 failed, 0 skipped`
+    Nextest,
+    /// `test result: ok. 3 passed; 0 failed; 0 ignored; ...`, once per executable
+    Harness,
+}
+
+fn totals(runner: Runner, line: &str) -> Option<Counts> {
+    let (_, rest) = match runner {
+        Runner::Nextest => line.strip_prefix("     Summary [")?.split_once("run:")?,
+        Runner::Harness => line.strip_prefix("test result:")?.split_once('.')?,
     };
     let mut counts = Counts::default();
     // `timed out`, `exec failed` and the like are failures too.
@@ -166,10 +176,17 @@ mod tests {
     fn reads_the_totals_of_both_runners() {
         let nextest = "     Summary [   0.105s] 7 tests run: 4 passed (1 slow), 1 failed, \
                        2 timed out, 3 skipped";
-        assert_eq!(totals(nextest), Some(Counts { passed: 4, failed: 3, skipped: 3 }));
+        assert_eq!(
+            totals(Runner::Nextest, nextest),
+            Some(Counts { passed: 4, failed: 3, skipped: 3 })
+        );
         let harness = "test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 9 filtered out; \
                        finished in 0.00s";
-        assert_eq!(totals(harness), Some(Counts { passed: 5, failed: 0, skipped: 1 }));
-        assert_eq!(totals("running 5 tests"), None);
+        assert_eq!(
+            totals(Runner::Harness, harness),
+            Some(Counts { passed: 5, failed: 0, skipped: 1 })
+        );
+        assert_eq!(totals(Runner::Nextest, harness), None);
+        assert_eq!(totals(Runner::Harness, "running 5 tests"), None);
     }
 }

@@ -1,7 +1,7 @@
 //! Licence expressions: may this be linked, given the licences that we allow?
 
-/// Evaluates an SPDX expression (`MIT OR Apache-2.0`, `(MIT OR X) AND Unicode-3.0`, the old `MIT/X`).
-/// An expression that cannot be read is not allowed.
+/// Evaluates an SPDX expression (`MIT OR Apache-2.0`, `(MIT OR X) AND Unicode-3.0`, the old
+/// `MIT/X`). An expression that cannot be read is not allowed.
 pub(crate) fn allowed(expression: &str, allow: &[String]) -> bool {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let tokens: Vec<&str> = spaced.split_whitespace().collect();

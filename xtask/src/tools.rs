@@ -14,7 +14,6 @@ use std::path::Path;
 
 /// Program, and the Debian package that brings it.
 const PROGRAMS: &[(&str, &str)] = &[
-    ("cc", "gcc"),
     ("debugfs", "e2fsprogs"),
     ("dumpe2fs", "e2fsprogs"),
     ("e2fsck", "e2fsprogs"),
