@@ -16,6 +16,7 @@ use core::panic::PanicInfo;
 // Everything that has to link without std, one line each. `cargo xtask nostd` fails when a crate
 // has code and no line here.
 use seawall_blockdev as _;
+use seawall_diskfs as _;
 
 struct Refuse;
 
