@@ -33,6 +33,9 @@ pub(crate) fn run(_: &mut Ctx) -> Result<()> {
     every_core_is_named()?;
     locks_agree()?;
     let text = capture(&mut cargo(&["metadata", "--format-version=1", "--no-deps", "--locked"]))?;
+    let gate_metadata = ["metadata", "--format-version=1", "--locked", "--manifest-path", MANIFEST];
+    capture(&mut cargo(&gate_metadata))
+        .with_context(|| format!("if {LOCK} is out of date, run `cargo xtask nostd --relock`"))?;
     let target = format!("{}/nostd", json::parse(&text)?.text("target_directory"));
     let gate = ["--manifest-path", MANIFEST, "--locked", "--target-dir", &target];
     check(cargo(&["build"]).args(gate))?;
