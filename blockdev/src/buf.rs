@@ -1,9 +1,9 @@
 //! Page-aligned byte buffers without `unsafe`.
 //!
 //! A payload that starts 1 to 63 bytes past a page boundary relative to its source makes the
-//! processor's string copy two to three times slower (a plain `Vec<u8>` of a large allocation starts
-//! 16 bytes past one), and `O_DIRECT` refuses it. So every payload, cache block and data page lives
-//! in a [`PageBuf`].
+//! processor's string copy two to three times slower (a plain `Vec<u8>` of a large allocation
+//! starts 16 bytes past one), and `O_DIRECT` refuses it. So every payload, cache block and data
+//! page lives in a [`PageBuf`].
 
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};

@@ -83,8 +83,8 @@ pub struct WriteRun<'a> {
 /// reference to itself, as `std::io::Read` is implemented for `&File`.
 ///
 /// # Errors
-/// Every method returns [`DevError`]. On an error of `read` the buffers hold nothing of value; on an
-/// error of `write` each logical block of the batch is old or new and none is acknowledged.
+/// Every method returns [`DevError`]. On an error of `read` the buffers hold nothing of value; on
+/// an error of `write` each logical block of the batch is old or new and none is acknowledged.
 pub trait BlockDev {
     /// Capabilities. Constant for the life of the device.
     fn caps(&self) -> Caps;

@@ -7,8 +7,8 @@
 //! * A write that returned is *acknowledged* and has a sequence number; it may still sit in a
 //!   volatile cache. Only [`BlockDev::sync`] makes acknowledged writes durable, and it returns the
 //!   highest sequence that is.
-//! * A device that cannot flush says so ([`CacheClass`]) and answers `Unsupported`. It never answers
-//!   `Ok` for a barrier that did not happen.
+//! * A device that cannot flush says so ([`CacheClass`]) and answers `Unsupported`. It never
+//!   answers `Ok` for a barrier that did not happen.
 //!
 //! The crash case behind it: drivers whose flush defaulted to `Ok` lost acknowledged data in real
 //! systems, and no test above them could notice.
