@@ -3,7 +3,8 @@
 //! Data is kept in pieces that are contiguous in the file and on disk; a 1 MiB write is one piece
 //! that shares the client's buffer. A piece that a step is writing is frozen: an overwrite makes a
 //! new piece, and no second write of the same blocks starts before the first has ended. A failed
-//! write leaves its pieces dirty, and a failed flush makes written pieces dirty again while they are
+//! write leaves its pieces dirty, and a failed flush makes written pieces dirty again while they
+//! are
 //! still here.
 
 use crate::hash::HashMap;

@@ -3,8 +3,10 @@
 //!
 //! Rules for implementers:
 //!
-//! * No I/O, clock, randomness or hidden state: all metadata goes through the [`Tx`], and `&self` is
-//!   the geometry read at mount plus nothing. A call may be made many times; only the last attempt's
+//! * No I/O, clock, randomness or hidden state: all metadata goes through the [`Tx`], and `&self`
+//!   is
+//!   the geometry read at mount plus nothing. A call may be made many times; only the last
+//! attempt's
 //!   transaction commits.
 //! * Order: changes are made in ascending [`Stage`](crate::Stage) order, each with its stage, site
 //!   and owner. `Init` before `Link`, `Unlink` before `Free`.

@@ -2,7 +2,8 @@
 //! share.
 //!
 //! Every operation is an *attempt*: it either commits as a whole or has not happened. A host holds
-//! one lock around the `Fs`, for processor time only; all I/O is done by the [driver](crate::driver)
+//! one lock around the `Fs`, for processor time only; all I/O is done by the
+//! [driver](crate::driver)
 //! outside of it.
 
 use crate::cache::BlockCache;

@@ -1,7 +1,8 @@
 //! What every Seawall filesystem engine shares, as the Hurd's libdiskfs does for its own.
 //!
 //! An engine is a [`Format`] (on-disk knowledge) inside an [`Fs`] (caches, order, handles, policy).
-//! Operations look synchronous but do no I/O: a miss returns [`Fault::Need`], the driver fetches and
+//! Operations look synchronous but do no I/O: a miss returns [`Fault::Need`], the driver fetches
+//! and
 //! calls again. Durability is a [`Policy`] compiled into plans, so every host executes the same
 //! barriers.
 //!

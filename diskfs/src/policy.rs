@@ -1,5 +1,6 @@
 //! The durability policy: which site forces what out, what stands between epochs, who may write an
-//! inode back, and when the flusher runs. It is data; [`crate::Fs`] compiles it into plans, so every
+//! inode back, and when the flusher runs. It is data; [`crate::Fs`] compiles it into plans, so
+//! every
 //! host executes the same barriers.
 //!
 //! A policy never weakens the store's Sync. Where `fsync` is below `barrier`, its Ok means only
@@ -217,7 +218,8 @@ pub enum OnError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CleanFsync {
-    /// Nothing. A periodic pass that wrote everything without a flush makes the next fsync lie: this
+    /// Nothing. A periodic pass that wrote everything without a flush makes the next fsync lie:
+    /// this
     /// is the Hurd's gap, kept for its presets.
     Nothing,
     /// Looks whether everything of the file is durable, and syncs when it is not.
@@ -271,7 +273,8 @@ impl Policy {
         }
     }
 
-    /// True when Ok from fsync means durable: `barrier` at `fsync_meta` and a check of clean inodes.
+    /// True when Ok from fsync means durable: `barrier` at `fsync_meta` and a check of clean
+    /// inodes.
     pub fn fsync_is_durable(&self) -> bool {
         self.site(Site::FsyncMeta).action >= Action::Fua && self.clean_fsync == CleanFsync::Check
     }

@@ -1,7 +1,8 @@
 //! A device and a host for tests. Never used in a server.
 //!
 //! [`MemDev`] is a disk with a volatile cache: `stable` is what a power loss right now would leave
-//! at least, and faults are given by count. [`AllMiss`] starts every attempt with an empty cache, so
+//! at least, and faults are given by count. [`AllMiss`] starts every attempt with an empty cache,
+//! so
 //! that an engine which keeps state between attempts, or asks in circles, shows itself.
 
 use crate::driver::Host;

@@ -64,7 +64,8 @@ impl<F: Format> Fs<F> {
     }
 
     /// Lists a directory from `cookie` on (0: from the start): at most `max` entries whose names
-    /// have at most `max_bytes` bytes together (one entry always fits). An empty listing is the end.
+    /// have at most `max_bytes` bytes together (one entry always fits). An empty listing is the
+    /// end.
     #[allow(clippy::too_many_arguments, reason = "the arguments of a listing")]
     pub fn readdir(
         &mut self,

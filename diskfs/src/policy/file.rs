@@ -1,4 +1,5 @@
-//! A policy file: a base preset and what differs from it. The text format is the host's (TOML in the
+//! A policy file: a base preset and what differs from it. The text format is the host's (TOML in
+//! the
 //! servers); this is the shape. Unknown names are errors, so a mistyped site cannot be skipped.
 
 use super::{
@@ -37,7 +38,8 @@ impl PolicyFile {
     /// The policy that the file describes.
     ///
     /// # Errors
-    /// `Unsupported` when `base` names no preset or a field asks for what the engines do not do yet.
+    /// `Unsupported` when `base` names no preset or a field asks for what the engines do not do
+    /// yet.
     pub fn resolve(self) -> Result<Policy, FsError> {
         let base = self.base.as_deref().unwrap_or("default");
         let mut p = preset(base)
