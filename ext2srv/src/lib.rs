@@ -1,1 +1,45 @@
-//! Not written yet.
+//! ext2 as a [`seawall_diskfs::Format`], and [`mkfs()`].
+//!
+//! What the engine guarantees, with the crash case behind each rule:
+//!
+//! * A new inode and its bitmap bit are ordered before the name that points to it
+//!   ([`Stage::Init`](seawall_diskfs::Stage) before `Link`). Otherwise power loss leaves a name for
+//!   an inode that was never written.
+//! * A name goes before its inode or blocks are given back (`Unlink` before `Free`). Otherwise a
+//!   block can have two owners, which a checker cannot repair without harm.
+//! * A directory block, a pointer block or a bitmap that contradicts itself ends the operation with
+//!   `Corrupt`, naming the block. Nothing on disk makes the engine panic, loop or allocate without
+//!   bound.
+//!
+//! Format facts are those of the Linux header `ext4.h` and of e2fsprogs; field names and offsets are
+//! kept where they are read. Blocks are 1 to 64 KiB, inodes 128 bytes up to a block. Features: see
+//! [`Ext2::open`].
+//!
+//! Left to later: reserved blocks are reported but given to everybody, directories are searched and
+//! filled linearly, and `rename` cannot exchange two names.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod balloc;
+mod bitmap;
+mod blockmap;
+mod dir;
+mod dirent;
+mod features;
+mod format;
+mod group;
+mod ialloc;
+mod inode;
+mod mkfs;
+mod names;
+mod rename;
+mod superblock;
+mod truncate;
+mod volume;
+mod xattr;
+
+pub use mkfs::{MkfsOptions, mkfs};
+pub use superblock::Superblock;
+pub use volume::{Ext2, OpenOptions};

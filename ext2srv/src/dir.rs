@@ -1,0 +1,338 @@
+//! Directories: searching, listing, adding and removing names.
+//!
+//! Searches are linear. A search longer than [`LONG_SCAN`] blocks keeps its place in the ticket, so
+//! an operation that is restarted for missing blocks does not begin anew each time. Because two
+//! searches of one operation may share that place, a search that began there goes round: "absent"
+//! is said only after every block was seen.
+
+use crate::Ext2;
+use crate::dirent::{kind_of, need};
+use crate::inode::{FL_INDEX, Inode};
+use alloc::format;
+use seawall_diskfs::{
+    Attempt, Change, DirEntry, Extent, FsError, Ino, Kind, Mapping, Refused, Site, Stage, Tx,
+};
+
+const WHAT: &str = "directory block";
+/// Scans of more blocks keep their place across attempts.
+const LONG_SCAN: u64 = 8;
+/// Blocks mapped at a time.
+const MAP_AHEAD: u64 = 256;
+
+/// Where a name stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Spot {
+    /// Filesystem block.
+    pub(crate) block: u64,
+    /// Block of the directory.
+    pub(crate) index: u64,
+    /// Byte in the block.
+    pub(crate) off: usize,
+    /// Inode that the record names.
+    pub(crate) ino: Ino,
+}
+
+/// Called with a block's place in the directory, its number and its bytes; `Some` ends the search.
+type OnBlock<'f, T> = dyn FnMut(u64, u64, &[u8]) -> Result<Option<T>, FsError> + 'f;
+
+/// A change of a directory block.
+pub(crate) fn dirent(dir: Ino, stage: Stage) -> Change {
+    Change { site: Site::Dirent, stage, owner: Some(dir) }
+}
+
+/// Key of the hint that says where a directory may have room.
+fn room_hint(dir: Ino) -> u64 {
+    dir.0 << 8 | 1
+}
+
+impl Ext2 {
+    /// Blocks of a directory. It has no holes, so it cannot be larger than the volume.
+    fn dir_blocks(&self, dir: Ino, inode: &Inode) -> Result<u64, FsError> {
+        let n = inode.size / self.block_bytes();
+        if !inode.size.is_multiple_of(self.block_bytes()) || n > self.sb.blocks {
+            let what = format!("directory inode {} has size {}", dir.0, inode.size);
+            return Err(FsError::corrupt("inode", 0, what));
+        }
+        Ok(n)
+    }
+
+    /// The longest known run of a directory's blocks from `index` on.
+    fn dir_run(
+        &self,
+        tx: &mut Tx<'_>,
+        dir: Ino,
+        inode: &Inode,
+        index: u64,
+        end: u64,
+    ) -> Attempt<(u64, u64)> {
+        let range = Extent { start: index, len: (end - index).min(MAP_AHEAD) };
+        match self.map_blocks(tx, inode, range)?.first() {
+            Some(Mapping { len, disk: Some(disk), .. }) => Ok((*disk, *len)),
+            _ => {
+                let what = format!("directory inode {} has a hole at block {index}", dir.0);
+                Err(FsError::corrupt("block map", 0, what).into())
+            }
+        }
+    }
+
+    /// Calls `f(index, block, bytes)` for the directory's blocks in `from..to` until it returns
+    /// `Some`.
+    fn each_block<T>(
+        &self,
+        tx: &mut Tx<'_>,
+        (dir, inode): (Ino, &Inode),
+        (from, to): (u64, u64),
+        keep_place: bool,
+        f: &mut OnBlock<'_, T>,
+    ) -> Attempt<Option<T>> {
+        let mut at = from;
+        while at < to {
+            let (disk, len) = self.dir_run(tx, dir, inode, at, to)?;
+            for i in 0..len {
+                if keep_place && at + i >= LONG_SCAN {
+                    tx.set_resume(dir, at + i);
+                }
+                let b = tx.read_run(disk + i, len - i, WHAT)?;
+                if let Some(t) = f(at + i, disk + i, &b)? {
+                    return Ok(Some(t));
+                }
+            }
+            at += len;
+        }
+        Ok(None)
+    }
+
+    /// As [`Self::each_block`] over the whole directory, from where an earlier attempt stopped and
+    /// round.
+    fn each_block_round<T>(
+        &self,
+        tx: &mut Tx<'_>,
+        dir: (Ino, &Inode),
+        f: &mut OnBlock<'_, T>,
+    ) -> Attempt<Option<T>> {
+        let blocks = self.dir_blocks(dir.0, dir.1)?;
+        let start = tx.resume(dir.0).min(blocks);
+        if let Some(t) = self.each_block(tx, dir, (start, blocks), true, f)? {
+            return Ok(Some(t));
+        }
+        self.each_block(tx, dir, (0, start), false, f)
+    }
+
+    /// Finds a name.
+    pub(crate) fn find(
+        &self,
+        tx: &mut Tx<'_>,
+        dir: Ino,
+        inode: &Inode,
+        name: &[u8],
+    ) -> Attempt<Option<Spot>> {
+        let limits = self.dir_limits();
+        self.each_block_round(tx, (dir, inode), &mut |index, block, b| {
+            let found = limits.find(b, block, name)?;
+            Ok(found.map(|(off, ino)| Spot { block, index, off, ino: Ino(u64::from(ino)) }))
+        })
+    }
+
+    /// Finds a name that must be there.
+    pub(crate) fn find_known(
+        &self,
+        tx: &mut Tx<'_>,
+        dir: Ino,
+        inode: &Inode,
+        name: &[u8],
+    ) -> Attempt<Spot> {
+        self.find(tx, dir, inode, name)?.ok_or_else(|| Refused::NotFound.into())
+    }
+
+    /// `NotEmpty` when the directory holds more than `.` and `..`.
+    pub(crate) fn check_empty(&self, tx: &mut Tx<'_>, dir: Ino, inode: &Inode) -> Attempt<()> {
+        let limits = self.dir_limits();
+        let other = self.each_block_round(tx, (dir, inode), &mut |_, block, b| {
+            limits
+                .walk(b, block, |r| (r.ino != 0 && r.name != b"." && r.name != b"..").then_some(()))
+        })?;
+        if other.is_some() {
+            return Err(Refused::NotEmpty.into());
+        }
+        Ok(())
+    }
+
+    /// Lists records from byte `cookie` of the directory on.
+    pub(crate) fn list(
+        &self,
+        tx: &mut Tx<'_>,
+        dir: Ino,
+        cookie: u64,
+        emit: &mut dyn FnMut(DirEntry) -> bool,
+    ) -> Attempt<()> {
+        let inode = self.dir_inode(tx, dir)?;
+        let limits = self.dir_limits();
+        let bs = self.block_bytes();
+        let blocks = self.dir_blocks(dir, &inode)?;
+        let from = (cookie / bs).min(blocks);
+        self.each_block(tx, (dir, &inode), (from, blocks), false, &mut |index, block, b| {
+            // A record at the cookie may have been merged away: go on at the first one behind it.
+            limits.walk(b, block, |r| {
+                let here = index * bs + r.off as u64;
+                if here < cookie || r.ino == 0 {
+                    return None;
+                }
+                let entry = DirEntry {
+                    ino: Ino(u64::from(r.ino)),
+                    kind: kind_of(r.file_type),
+                    next: here + r.len as u64,
+                    name: r.name.to_vec(),
+                };
+                (!emit(entry)).then_some(())
+            })
+        })?;
+        Ok(())
+    }
+
+    /// Before the first change of an indexed directory its index flag goes: the records stay right,
+    /// the index would not.
+    fn drop_index(&self, tx: &mut Tx<'_>, dir: Ino, inode: &mut Inode) -> Attempt<()> {
+        if inode.flags & FL_INDEX != 0 {
+            inode.flags &= !FL_INDEX;
+            tx.touch(dir);
+            self.put_inode(tx, dir, inode, Stage::Init)?;
+        }
+        Ok(())
+    }
+
+    /// Adds a name at stage `Link` and sets the directory's times.
+    pub(crate) fn add_name(
+        &self,
+        tx: &mut Tx<'_>,
+        dir: Ino,
+        name: &[u8],
+        ino: Ino,
+        kind: Kind,
+    ) -> Attempt<()> {
+        let mut inode = self.dir_inode(tx, dir)?;
+        if inode.links == 0 {
+            return Err(Refused::NotFound.into());
+        }
+        self.drop_index(tx, dir, &mut inode)?;
+        tx.dir_changed(dir);
+        tx.named(dir, ino);
+        let entry = (ino.0 as u32, kind, name);
+        let limits = self.dir_limits();
+        let blocks = self.dir_blocks(dir, &inode)?;
+        let from = tx.hint(room_hint(dir)).unwrap_or(0).min(blocks.saturating_sub(1));
+        let room =
+            self.each_block(tx, (dir, &inode), (from, blocks), false, &mut |i, block, b| {
+                Ok(limits.room(b, block, name.len())?.map(|off| (i, block, off)))
+            })?;
+        let Some((index, block, off)) = room else {
+            return self.append_block(tx, dir, &mut inode, blocks, entry);
+        };
+        if index >= LONG_SCAN && index != from {
+            tx.set_hint(room_hint(dir), index);
+        }
+        limits.insert(tx.modify(block, WHAT, dirent(dir, Stage::Link))?, block, off, entry)?;
+        let now = tx.now();
+        self.update_inode(tx, dir, Stage::Any, |d| {
+            d.mtime = now;
+            d.ctime = now;
+        })
+    }
+
+    /// Grows the directory by a block that already holds the entry; pointer and size follow.
+    fn append_block(
+        &self,
+        tx: &mut Tx<'_>,
+        dir: Ino,
+        inode: &mut Inode,
+        index: u64,
+        entry: (u32, Kind, &[u8]),
+    ) -> Attempt<()> {
+        let size = (index + 1) * self.block_bytes();
+        // A directory's size has 32 bits on disk.
+        if size > u64::from(u32::MAX) {
+            return Err(Refused::NoSpace.into());
+        }
+        let run = self.map_filled(tx, dir, inode, Extent { start: index, len: 1 })?;
+        let disk = match run.first() {
+            Some(Mapping { disk: Some(disk), fresh: true, .. }) => *disk,
+            Some(Mapping { disk: Some(disk), .. }) => {
+                return Err(
+                    FsError::corrupt("block map", *disk, "a block past a directory's end").into()
+                );
+            }
+            _ => return Err(FsError::Bug("a directory did not grow").into()),
+        };
+        let b = tx.create_block(disk, WHAT, dirent(dir, Stage::Init))?;
+        let len = b.len();
+        self.dir_limits().write(b, 0, len, entry)?;
+        inode.size = size;
+        inode.mtime = tx.now();
+        inode.ctime = tx.now();
+        tx.touch(dir);
+        if index >= LONG_SCAN {
+            tx.set_hint(room_hint(dir), index);
+        }
+        self.put_inode(tx, dir, inode, Stage::Link)
+    }
+
+    /// Makes a new directory's first block with `.` and `..`, and a one-block map in `inode`.
+    pub(crate) fn first_block(
+        &self,
+        tx: &mut Tx<'_>,
+        dir: Ino,
+        inode: &mut Inode,
+        parent: Ino,
+    ) -> Attempt<()> {
+        let block = self.alloc_run(tx, self.home_goal(dir)?, 1)?.start;
+        let b = tx.create_block(block, WHAT, dirent(dir, Stage::Init))?;
+        let limits = self.dir_limits();
+        let dot = need(1);
+        let rest = b.len() - dot;
+        limits.write(b, 0, dot, (dir.0 as u32, Kind::Dir, b"."))?;
+        limits.write(b, dot, rest, (parent.0 as u32, Kind::Dir, b".."))?;
+        if let Some(p) = inode.block.first_mut() {
+            *p = block as u32;
+        }
+        inode.size = self.block_bytes();
+        inode.sectors = self.sectors();
+        Ok(())
+    }
+
+    /// Removes the record at `spot` at stage `Unlink` and sets the directory's times.
+    pub(crate) fn remove_name(&self, tx: &mut Tx<'_>, dir: Ino, spot: Spot) -> Attempt<()> {
+        let mut inode = self.dir_inode(tx, dir)?;
+        self.drop_index(tx, dir, &mut inode)?;
+        tx.dir_changed(dir);
+        if tx.hint(room_hint(dir)).is_some_and(|h| h > spot.index) {
+            tx.set_hint(room_hint(dir), spot.index);
+        }
+        let b = tx.modify(spot.block, WHAT, dirent(dir, Stage::Unlink))?;
+        self.dir_limits().remove(b, spot.block, spot.off)?;
+        let now = tx.now();
+        self.update_inode(tx, dir, Stage::Any, |d| {
+            d.mtime = now;
+            d.ctime = now;
+        })
+    }
+
+    /// Points the record at `spot` to another inode at stage `Link`: one name, old or new.
+    pub(crate) fn retarget(
+        &self,
+        tx: &mut Tx<'_>,
+        dir: Ino,
+        spot: Spot,
+        ino: Ino,
+        kind: Kind,
+    ) -> Attempt<()> {
+        let mut inode = self.dir_inode(tx, dir)?;
+        self.drop_index(tx, dir, &mut inode)?;
+        tx.dir_changed(dir);
+        let b = tx.modify(spot.block, WHAT, dirent(dir, Stage::Link))?;
+        self.dir_limits().retarget(b, spot.off, ino.0 as u32, kind)?;
+        let now = tx.now();
+        self.update_inode(tx, dir, Stage::Any, |d| {
+            d.mtime = now;
+            d.ctime = now;
+        })
+    }
+}

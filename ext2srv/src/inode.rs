@@ -1,0 +1,489 @@
+//! Inodes (`struct ext4_inode`): 128 bytes of the old format and, with larger inodes, nanoseconds,
+//! wider seconds and a birth time.
+//!
+//! Fields that the engine does not know are kept: a change reads the inode's bytes, puts what it
+//! knows over them and leaves the rest (Hurd translators, authors, in-inode attributes).
+
+use crate::Ext2;
+use crate::features::RO_COMPAT_HUGE_FILE;
+use alloc::format;
+use seawall_diskfs::bytes::{put, slice, slice_mut, u16_at, u32_at};
+use seawall_diskfs::{Attempt, Attr, Change, FsError, Ino, Kind, Refused, Site, Stage, Timestamp};
+use seawall_diskfs::{Tx, bytes};
+
+const WHAT: &str = "inode";
+/// The root directory.
+pub(crate) const ROOT_INO: u64 = 2;
+/// Directory is indexed (`EXT2_INDEX_FL`).
+pub(crate) const FL_INDEX: u32 = 0x1000;
+const FL_HUGE_FILE: u32 = 0x4_0000;
+const FL_EXTENTS: u32 = 0x8_0000;
+const FL_INLINE_DATA: u32 = 0x1000_0000;
+/// Flags that any new inode takes from its directory: nodump, noatime.
+const FL_INHERITED: u32 = 0x40 | 0x80;
+/// Flags that files and directories also take: secrm, unrm, sync.
+const FL_INHERITED_DATA: u32 = 0x1 | 0x2 | 0x8;
+/// Bytes of the pointers `i_block`; a symlink target shorter than this lives there.
+pub(crate) const I_BLOCK_BYTES: usize = 60;
+/// Most links of an inode (`EXT2_LINK_MAX`).
+pub(crate) const LINK_MAX: u16 = 32000;
+
+/// What the engine knows of an inode.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Inode {
+    pub(crate) kind: Kind,
+    /// Permission bits, 07777.
+    pub(crate) mode: u16,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) size: u64,
+    pub(crate) atime: Timestamp,
+    pub(crate) mtime: Timestamp,
+    pub(crate) ctime: Timestamp,
+    pub(crate) btime: Option<Timestamp>,
+    pub(crate) dtime: u32,
+    pub(crate) links: u16,
+    /// Storage in 512-byte units, attribute block included.
+    pub(crate) sectors: u64,
+    pub(crate) flags: u32,
+    pub(crate) block: [u32; 15],
+    pub(crate) generation: u32,
+    pub(crate) file_acl: u32,
+    pub(crate) extra_isize: u16,
+}
+
+fn decode_time(
+    b: &[u8],
+    secs_at: usize,
+    extra_at: usize,
+    fits: bool,
+) -> Result<Timestamp, FsError> {
+    let low = i64::from(u32_at(b, secs_at)?.cast_signed());
+    let extra = if fits { u32_at(b, extra_at)? } else { 0 };
+    // Two bits widen the seconds, thirty are nanoseconds; more than a second is garbage.
+    let secs = low + (i64::from(extra & 3) << 32);
+    Ok(Timestamp { secs, nanos: (extra >> 2).min(999_999_999) })
+}
+
+fn encode_time(
+    b: &mut [u8],
+    secs_at: usize,
+    extra_at: usize,
+    fits: bool,
+    t: Timestamp,
+) -> Result<(), FsError> {
+    let most = if fits { i64::from(i32::MAX) + (3 << 32) } else { i64::from(i32::MAX) };
+    let secs = t.secs.clamp(i64::from(i32::MIN), most);
+    let low = secs as i32;
+    put(b, secs_at, &low.to_le_bytes())?;
+    if fits {
+        let epoch = (((secs - i64::from(low)) >> 32) & 3) as u32;
+        put(b, extra_at, &(epoch | t.nanos << 2).to_le_bytes())?;
+    }
+    Ok(())
+}
+
+impl Inode {
+    /// A new inode.
+    pub(crate) fn new(kind: Kind, mode: u32, owner: (u32, u32), now: Timestamp) -> Self {
+        Self {
+            kind,
+            mode: (mode & 0o7777) as u16,
+            uid: owner.0,
+            gid: owner.1,
+            size: 0,
+            atime: now,
+            mtime: now,
+            ctime: now,
+            btime: Some(now),
+            dtime: 0,
+            links: 1,
+            sectors: 0,
+            flags: 0,
+            block: [0; 15],
+            generation: 0,
+            file_acl: 0,
+            extra_isize: 0,
+        }
+    }
+
+    /// Takes what a new node takes from its directory.
+    pub(crate) fn inherit(&mut self, parent: &Inode) {
+        let data = matches!(self.kind, Kind::File | Kind::Dir);
+        let mask = if data { FL_INHERITED | FL_INHERITED_DATA } else { FL_INHERITED };
+        self.flags = parent.flags & mask;
+    }
+
+    /// True when bytes `..end` past the old 128 belong to the inode.
+    fn fits(&self, end: u16) -> bool {
+        self.extra_isize >= end
+    }
+
+    /// Reads an inode's bytes; `None` when it is not in use. `huge` is the feature `huge_file`.
+    pub(crate) fn decode(
+        b: &[u8],
+        huge: bool,
+        block_size: u32,
+    ) -> Result<Option<Self>, &'static str> {
+        Self::decode_fields(b, huge, block_size).unwrap_or(Err("inode lies outside its block"))
+    }
+
+    #[allow(clippy::type_complexity, reason = "outer: field access; inner: verdict")]
+    fn decode_fields(
+        b: &[u8],
+        huge: bool,
+        block_size: u32,
+    ) -> Result<Result<Option<Self>, &'static str>, FsError> {
+        let raw_mode = u16_at(b, 0x00)?;
+        let links = u16_at(b, 0x1A)?;
+        let dtime = u32_at(b, 0x14)?;
+        if links == 0 && (raw_mode == 0 || dtime != 0) {
+            return Ok(Ok(None));
+        }
+        let Some(kind) = Kind::from_mode(u32::from(raw_mode)) else {
+            return Ok(Err("mode names no kind of node"));
+        };
+        let flags = u32_at(b, 0x20)?;
+        if flags & (FL_EXTENTS | FL_INLINE_DATA) != 0 {
+            return Ok(Err("extents or inline data without the feature"));
+        }
+        let extra_isize = if b.len() > 128 { u16_at(b, 0x80)? } else { 0 };
+        if usize::from(extra_isize) > b.len() - 128 || extra_isize % 4 != 0 {
+            return Ok(Err("i_extra_isize does not fit the inode"));
+        }
+        let mut size = u64::from(u32_at(b, 0x04)?);
+        if kind == Kind::File {
+            size |= u64::from(u32_at(b, 0x6C)?) << 32;
+        }
+        let mut sectors = u64::from(u32_at(b, 0x1C)?);
+        if huge {
+            sectors |= u64::from(u16_at(b, 0x74)?) << 32;
+            if flags & FL_HUGE_FILE != 0 {
+                sectors = sectors.saturating_mul(u64::from(block_size / 512));
+            }
+        }
+        let mut block = [0; 15];
+        for (i, p) in block.iter_mut().enumerate() {
+            *p = u32_at(b, 0x28 + i * 4)?;
+        }
+        let wide = |low: usize, high: usize| -> Result<u32, FsError> {
+            Ok(u32::from(u16_at(b, low)?) | u32::from(u16_at(b, high)?) << 16)
+        };
+        let btime = match extra_isize {
+            20.. => Some(decode_time(b, 0x90, 0x94, extra_isize >= 24)?),
+            _ => None,
+        };
+        Ok(Ok(Some(Self {
+            kind,
+            mode: raw_mode & 0o7777,
+            uid: wide(0x02, 0x78)?,
+            gid: wide(0x18, 0x7A)?,
+            size,
+            atime: decode_time(b, 0x08, 0x8C, extra_isize >= 16)?,
+            ctime: decode_time(b, 0x0C, 0x84, extra_isize >= 8)?,
+            mtime: decode_time(b, 0x10, 0x88, extra_isize >= 12)?,
+            btime,
+            dtime,
+            links,
+            sectors,
+            flags,
+            block,
+            generation: u32_at(b, 0x64)?,
+            file_acl: u32_at(b, 0x68)?,
+            extra_isize,
+        })))
+    }
+
+    /// Puts the inode over its bytes on disk.
+    pub(crate) fn encode(&self, b: &mut [u8]) -> Result<(), FsError> {
+        let halves = |v: u32| ((v as u16).to_le_bytes(), ((v >> 16) as u16).to_le_bytes());
+        put(b, 0x00, &(self.kind.mode_bits() as u16 | self.mode).to_le_bytes())?;
+        let (low, high) = halves(self.uid);
+        put(b, 0x02, &low)?;
+        put(b, 0x78, &high)?;
+        put(b, 0x04, &(self.size as u32).to_le_bytes())?;
+        if b.len() > 128 {
+            put(b, 0x80, &self.extra_isize.to_le_bytes())?;
+        }
+        encode_time(b, 0x08, 0x8C, self.fits(16), self.atime)?;
+        encode_time(b, 0x0C, 0x84, self.fits(8), self.ctime)?;
+        encode_time(b, 0x10, 0x88, self.fits(12), self.mtime)?;
+        if let Some(t) = self.btime
+            && self.fits(20)
+        {
+            encode_time(b, 0x90, 0x94, self.fits(24), t)?;
+        }
+        put(b, 0x14, &self.dtime.to_le_bytes())?;
+        let (low, high) = halves(self.gid);
+        put(b, 0x18, &low)?;
+        put(b, 0x7A, &high)?;
+        put(b, 0x1A, &self.links.to_le_bytes())?;
+        put(b, 0x1C, &(self.sectors as u32).to_le_bytes())?;
+        put(b, 0x20, &self.flags.to_le_bytes())?;
+        for (i, p) in self.block.iter().enumerate() {
+            put(b, 0x28 + i * 4, &p.to_le_bytes())?;
+        }
+        put(b, 0x64, &self.generation.to_le_bytes())?;
+        put(b, 0x68, &self.file_acl.to_le_bytes())?;
+        if self.kind == Kind::File {
+            put(b, 0x6C, &((self.size >> 32) as u32).to_le_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// The bytes of `i_block`, where a short symlink's target lives.
+    pub(crate) fn block_bytes(&self) -> [u8; I_BLOCK_BYTES] {
+        let mut out = [0; I_BLOCK_BYTES];
+        for (chunk, p) in out.chunks_exact_mut(4).zip(self.block) {
+            chunk.copy_from_slice(&p.to_le_bytes());
+        }
+        out
+    }
+
+    /// Puts bytes into `i_block`; what does not fit is dropped.
+    pub(crate) fn set_block_bytes(&mut self, bytes: &[u8]) {
+        for (p, chunk) in self.block.iter_mut().zip(bytes.chunks(4)) {
+            let mut word = [0; 4];
+            for (w, c) in word.iter_mut().zip(chunk) {
+                *w = *c;
+            }
+            *p = u32::from_le_bytes(word);
+        }
+    }
+
+    /// Device number of a special file, from whichever of the two encodings is in use.
+    pub(crate) fn rdev(&self) -> (u32, u32) {
+        if !matches!(self.kind, Kind::CharDev | Kind::BlockDev) {
+            return (0, 0);
+        }
+        let [old, new, ..] = self.block;
+        if old != 0 {
+            return (old >> 8 & 0xFF, old & 0xFF);
+        }
+        (new >> 8 & 0xFFF, new & 0xFF | new >> 12 & 0xF_FF00)
+    }
+
+    /// Sets a device number: the old 8:8 encoding where it fits, else 12:20.
+    pub(crate) fn set_rdev(&mut self, (major, minor): (u32, u32)) {
+        let [old, new, ..] = &mut self.block;
+        if major < 256 && minor < 256 {
+            *old = major << 8 | minor;
+        } else {
+            *new = minor & 0xFF | (major & 0xFFF) << 8 | (minor & 0xF_FF00) << 12;
+        }
+    }
+
+    /// True when `i_block` holds block pointers. `acl` are the units of an attribute block.
+    pub(crate) fn has_map(&self, acl: u64) -> bool {
+        match self.kind {
+            Kind::File | Kind::Dir => true,
+            Kind::Symlink => {
+                let own = if self.file_acl != 0 { acl } else { 0 };
+                self.sectors > own
+            }
+            _ => false,
+        }
+    }
+
+    /// Attributes.
+    pub(crate) fn attr(&self, ino: Ino, block_size: u32) -> Attr {
+        Attr {
+            ino,
+            generation: self.generation,
+            kind: self.kind,
+            mode: u32::from(self.mode),
+            nlink: u32::from(self.links),
+            uid: self.uid,
+            gid: self.gid,
+            size: self.size,
+            blocks: self.sectors,
+            blksize: block_size,
+            rdev: self.rdev(),
+            atime: self.atime,
+            mtime: self.mtime,
+            ctime: self.ctime,
+            btime: self.btime,
+        }
+    }
+}
+
+impl Ext2 {
+    /// The group of an inode and its place there.
+    pub(crate) fn inode_group(&self, ino: Ino) -> Attempt<(u32, u32)> {
+        let n = u32::try_from(ino.0).unwrap_or(0);
+        if n == 0 || n > self.sb.inodes {
+            return Err(Refused::Stale.into());
+        }
+        Ok(((n - 1) / self.sb.inodes_per_group, (n - 1) % self.sb.inodes_per_group))
+    }
+
+    /// Block and offset of an inode.
+    fn inode_place(&self, tx: &mut Tx<'_>, ino: Ino) -> Attempt<(u64, usize)> {
+        let (group, index) = self.inode_group(ino)?;
+        let g = self.group(tx, group)?;
+        let at = u64::from(index) * u64::from(self.sb.inode_size);
+        let bs = self.block_bytes();
+        Ok((g.inode_table + at / bs, (at % bs) as usize))
+    }
+
+    /// Reads an inode that is in use.
+    pub(crate) fn inode(&self, tx: &mut Tx<'_>, ino: Ino) -> Attempt<Inode> {
+        if ino.0 != ROOT_INO && ino.0 < u64::from(self.sb.first_ino) {
+            return Err(Refused::Stale.into());
+        }
+        let (block, off) = self.inode_place(tx, ino)?;
+        let buf = tx.read(block, WHAT)?;
+        let raw = slice(&buf, off, usize::from(self.sb.inode_size))?;
+        let huge = self.sb.ro_compat & RO_COMPAT_HUGE_FILE != 0;
+        let wrong = |what: &str| FsError::corrupt(WHAT, block, format!("inode {}: {what}", ino.0));
+        let inode = Inode::decode(raw, huge, self.sb.block_size).map_err(wrong)?;
+        let inode = inode.ok_or(Refused::Stale)?;
+        if inode.size > self.size_max() {
+            return Err(wrong("size is above what the format can hold").into());
+        }
+        Ok(inode)
+    }
+
+    /// An inode that must be a directory.
+    pub(crate) fn dir_inode(&self, tx: &mut Tx<'_>, dir: Ino) -> Attempt<Inode> {
+        let inode = self.inode(tx, dir)?;
+        if inode.kind != Kind::Dir {
+            return Err(Refused::NotDir.into());
+        }
+        Ok(inode)
+    }
+
+    /// Puts an inode on disk.
+    pub(crate) fn put_inode(
+        &self,
+        tx: &mut Tx<'_>,
+        ino: Ino,
+        inode: &Inode,
+        stage: Stage,
+    ) -> Attempt<()> {
+        let raw = self.raw_inode(tx, ino, stage)?;
+        Ok(inode.encode(raw)?)
+    }
+
+    /// Reads, changes and puts an inode. Always from the newest bytes: two changes of one inode in
+    /// one transaction must not undo each other.
+    pub(crate) fn update_inode(
+        &self,
+        tx: &mut Tx<'_>,
+        ino: Ino,
+        stage: Stage,
+        f: impl FnOnce(&mut Inode),
+    ) -> Attempt<()> {
+        let mut inode = self.inode(tx, ino)?;
+        f(&mut inode);
+        tx.touch(ino);
+        self.put_inode(tx, ino, &inode, stage)
+    }
+
+    /// Clears an inode's bytes and puts a new one there; its generation follows the last one's.
+    pub(crate) fn put_new_inode(
+        &self,
+        tx: &mut Tx<'_>,
+        ino: Ino,
+        inode: &mut Inode,
+    ) -> Attempt<()> {
+        inode.extra_isize = self.sb.extra_isize;
+        tx.touch(ino);
+        let raw = self.raw_inode(tx, ino, Stage::Init)?;
+        inode.generation = u32_at(raw, 0x64)?.wrapping_add(1);
+        raw.fill(0);
+        Ok(inode.encode(raw)?)
+    }
+
+    fn raw_inode<'t>(&self, tx: &'t mut Tx<'_>, ino: Ino, stage: Stage) -> Attempt<&'t mut [u8]> {
+        let (block, off) = self.inode_place(tx, ino)?;
+        let change = Change { site: Site::Inode, stage, owner: Some(ino) };
+        let buf = tx.modify(block, WHAT, change)?;
+        Ok(slice_mut(buf, off, usize::from(self.sb.inode_size))?)
+    }
+
+    /// Notes in the superblock that a file of 2 GiB or more exists, which a reader without the
+    /// feature `large_file` would misread.
+    pub(crate) fn note_size(&self, tx: &mut Tx<'_>, inode: &Inode) -> Attempt<()> {
+        use crate::features::RO_COMPAT_LARGE_FILE;
+        use crate::superblock::{
+            GOOD_OLD_FIRST_INO, GOOD_OLD_INODE_SIZE, S_FEATURE_RO_COMPAT, S_FIRST_INO,
+            S_INODE_SIZE, S_REV_LEVEL,
+        };
+        if inode.kind != Kind::File || inode.size <= 0x7FFF_FFFF {
+            return Ok(());
+        }
+        let (rev, have) = self
+            .read_super(tx, |s| Ok((u32_at(s, S_REV_LEVEL)?, u32_at(s, S_FEATURE_RO_COMPAT)?)))?;
+        if rev != 0 && have & RO_COMPAT_LARGE_FILE != 0 {
+            return Ok(());
+        }
+        self.modify_super(tx, |s| {
+            if rev == 0 {
+                put(s, S_REV_LEVEL, &1u32.to_le_bytes())?;
+                put(s, S_FIRST_INO, &GOOD_OLD_FIRST_INO.to_le_bytes())?;
+                put(s, S_INODE_SIZE, &GOOD_OLD_INODE_SIZE.to_le_bytes())?;
+            }
+            bytes::put(s, S_FEATURE_RO_COMPAT, &(have | RO_COMPAT_LARGE_FILE).to_le_bytes())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn t(secs: i64, nanos: u32) -> Timestamp {
+        Timestamp { secs, nanos }
+    }
+
+    #[test]
+    fn what_is_put_is_read() {
+        for (len, extra) in [(128, 0), (256, 32), (256, 8), (1024, 32)] {
+            let mut i = Inode::new(Kind::File, 0o4755, (70_000, 65_536), t(1_700_000_000, 5));
+            i.size = 5 << 30;
+            i.mtime = t(6_000_000_000, 999_999_999);
+            i.ctime = t(-3, 7);
+            i.sectors = 88;
+            i.block = core::array::from_fn(|n| n as u32 + 100);
+            i.extra_isize = extra;
+            let mut b = alloc::vec![0u8; len];
+            b[0x24] = 0xAA;
+            i.encode(&mut b).unwrap();
+            let got = Inode::decode(&b, false, 1024).unwrap().unwrap();
+            assert_eq!(b[0x24], 0xAA, "unknown fields are kept");
+            if extra >= 24 {
+                assert_eq!(got, i);
+            } else {
+                assert_eq!((got.uid, got.gid, got.size), (i.uid, i.gid, i.size));
+                assert_eq!(got.btime, None);
+                assert_eq!(got.ctime.secs, -3);
+                assert_eq!(got.mtime, t(i64::from(i32::MAX), 0));
+            }
+        }
+    }
+
+    #[test]
+    fn device_numbers_in_both_encodings() {
+        for dev in [(0, 0), (8, 1), (255, 255), (256, 0), (8, 256), (4095, 0xF_FFFF)] {
+            let mut i = Inode::new(Kind::BlockDev, 0o600, (0, 0), t(0, 0));
+            i.set_rdev(dev);
+            assert_eq!(i.rdev(), dev);
+        }
+    }
+
+    #[test]
+    fn any_bytes_decode_or_are_refused() {
+        let mut x = 1u64;
+        for _ in 0..20_000 {
+            let b: alloc::vec::Vec<u8> = (0..256)
+                .map(|_| {
+                    x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    (x >> 56) as u8
+                })
+                .collect();
+            let _ = Inode::decode(&b, true, 65536);
+            let _ = Inode::decode(&b[..128], false, 1024);
+        }
+    }
+}
