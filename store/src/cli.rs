@@ -1,0 +1,210 @@
+//! The `store` command, as a function: the binary and whoever embeds it run the same code.
+//!
+//! Results go to stdout, everything else to stderr. Exit status 0 on success, 1 on failure with one
+//! line saying what was wrong with which object, 2 on bad usage.
+
+mod copy;
+mod show;
+
+use crate::error::StoreError;
+use crate::name::{AnyStore, OpenOptions, open, open_backend, parse_size};
+use crate::server::{ServeOptions, serve};
+use crate::session::CoreLimits;
+use anyhow::Context;
+use clap::{Args, Parser, Subcommand};
+use seawall_blockdev::{BlockDev, Tag};
+use seawall_ipc::storeproto::limit;
+use std::ffi::OsString;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::string::{String, ToString};
+use std::sync::Arc;
+use std::{eprintln, format, println, writeln};
+use tracing_subscriber::EnvFilter;
+
+const STORE_HELP: &str = "STORE is PATH, file:PATH[?ro], mem:SIZE, zero:SIZE, sim:PROFILE:STORE, \
+     fault:SPEC:STORE or unix:SOCKET (a store server).\n\
+     SPEC: unflushable, unknown, flush=N, read=N, write=N (also N+ and all), read@START+LEN, \
+     write@START+LEN, die=N, gone=N; several with commas.\n\
+     Sizes and offsets are bytes or a number with K, M, G or T.";
+
+/// Serves a store to other processes and talks to one.
+#[derive(Parser)]
+#[command(name = "store", version, after_help = STORE_HELP)]
+struct Cli {
+    /// Says more on stderr; twice says most. RUST_LOG filters apply.
+    #[arg(short, long, action = clap::ArgAction::Count, global = true)]
+    verbose: u8,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Serves a store on a Unix socket until SIGINT or SIGTERM.
+    Serve(Serve),
+    /// Prints size, blocks, cache class and sequences.
+    Info {
+        /// The store.
+        store: String,
+        /// Prints JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Makes everything acknowledged durable.
+    Sync {
+        /// The store.
+        store: String,
+    },
+    /// Copies bytes of the store to stdout.
+    Read {
+        /// The store.
+        store: String,
+        /// First byte.
+        #[arg(value_parser = parse_size)]
+        offset: u64,
+        /// Bytes.
+        #[arg(value_parser = parse_size)]
+        length: u64,
+    },
+    /// Copies stdin into the store.
+    Write {
+        /// The store.
+        store: String,
+        /// First byte, a multiple of the store's block.
+        #[arg(value_parser = parse_size)]
+        offset: u64,
+    },
+    /// Prints requests, bytes, sizes and syncs by tag and by session.
+    Stats {
+        /// The store.
+        store: String,
+        /// Prints JSON.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Args)]
+struct Serve {
+    /// The store.
+    store: String,
+    /// Socket to listen on, created with mode 0600.
+    #[arg(long)]
+    socket: PathBuf,
+    /// Refuses writes and takes no writer's lock.
+    #[arg(long)]
+    readonly: bool,
+    /// Sessions at a time.
+    #[arg(long, value_name = "N", default_value_t = limit::SESSIONS,
+          value_parser = clap::value_parser!(u32).range(1..=4096))]
+    max_sessions: u32,
+    /// Requests in flight per session.
+    #[arg(long, value_name = "N", default_value_t = limit::IN_FLIGHT,
+          value_parser = clap::value_parser!(u32).range(1..=1024))]
+    max_inflight: u32,
+}
+
+/// Runs the command with these arguments (the first is the program's name).
+pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(usage) => {
+            let _the_terminal_is_gone = usage.print();
+            return ExitCode::from(u8::try_from(usage.exit_code()).unwrap_or(2));
+        }
+    };
+    start_tracing(cli.verbose);
+    match act(cli.verb) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("store: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start_tracing(verbose: u8) {
+    let default = match verbose {
+        0 => "warn",
+        1 => "info",
+        _ => "debug",
+    };
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
+    // An embedder may have its own subscriber: then that one is used.
+    let _set_already = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .try_init();
+}
+
+fn act(verb: Verb) -> anyhow::Result<()> {
+    match verb {
+        Verb::Serve(args) => serve_store(args),
+        Verb::Info { store, json } => info(&store, json),
+        Verb::Sync { store } => {
+            let mut device = open_named(&store, false)?;
+            let seq = device.sync(Tag(0)).with_context(|| format!("{store}: sync"))?;
+            println!("durable sequence {}", seq.0);
+            Ok(device.close()?)
+        }
+        Verb::Read { store, offset, length } => {
+            let mut device = open_named(&store, true)?;
+            copy::read(&store, &mut device, offset, length)?;
+            Ok(device.close()?)
+        }
+        Verb::Write { store, offset } => {
+            let mut device = open_named(&store, false)?;
+            let line = copy::write(&store, &mut device, offset)?;
+            println!("{line}");
+            Ok(device.close()?)
+        }
+        Verb::Stats { store, json } => {
+            let device = open_named(&store, true)?;
+            let stats = device.stats().with_context(|| format!("{store}: statistics"))?;
+            let text =
+                if json { serde_json::to_string_pretty(&stats)? } else { show::stats(&stats) };
+            println!("{}", text.trim_end());
+            Ok(device.close()?)
+        }
+    }
+}
+
+fn open_named(name: &str, read_only: bool) -> Result<AnyStore, StoreError> {
+    let client_name = format!("store[{}]", std::process::id());
+    open(name, &OpenOptions { read_only, client_name, ..OpenOptions::default() })
+}
+
+fn info(name: &str, json: bool) -> anyhow::Result<()> {
+    let (device, in_use) = match open_named(name, false) {
+        Err(StoreError::Busy { .. }) => (open_named(name, true)?, true),
+        opened => (opened?, false),
+    };
+    let info = show::info_of(name, &device, in_use);
+    let text = if json { serde_json::to_string_pretty(&info)? } else { show::info(&info) };
+    println!("{}", text.trim_end());
+    Ok(device.close()?)
+}
+
+fn serve_store(args: Serve) -> anyhow::Result<()> {
+    let options = OpenOptions { read_only: args.readonly, ..OpenOptions::default() };
+    let backend = open_backend(&args.store, &options)?;
+    let limits = CoreLimits {
+        sessions_max: args.max_sessions,
+        in_flight_max: args.max_inflight,
+        ..CoreLimits::default()
+    };
+    let options = ServeOptions { name: args.store.clone(), limits };
+    let ready = || {
+        // Whoever started this waits for the line: the socket answers from here on.
+        let mut out = std::io::stdout().lock();
+        let line = writeln!(out, "serving {} on {}", args.store, args.socket.display());
+        if let Err(error) = line.and_then(|()| out.flush()) {
+            tracing::debug!(error = error.to_string(), "nobody reads stdout");
+        }
+    };
+    serve(Arc::from(backend), &args.socket, options, ready)?;
+    Ok(())
+}

@@ -1,0 +1,331 @@
+//! A blocking client of a store server over a Unix socket.
+//!
+//! * Shareable: [`BlockDev`] is implemented for `&Client`; threads share one session. There is no
+//!   reader thread. Of the threads that wait, one (the leader) receives: its own read payloads straight
+//!   into its caller's buffers, those of others into a buffer they pick up.
+//! * Pipelined: all requests of a call leave in one vectored send, within the server's credit.
+//! * A server that is gone fails everything in flight and everything later with
+//!   [`DevError::Gone`]; what was in flight may or may not have happened.
+//! * SYNC goes out with DRAIN and says how many failed writes this side has seen, so an error is
+//!   told once and none is missed.
+
+mod exchange;
+mod shared;
+
+use crate::error::StoreError;
+use crate::plan::{Piece, plan};
+use crate::session::check_run;
+use exchange::Data;
+use seawall_blockdev::{
+    BlockDev, CacheClass, Caps, DevError, ReadRun, Run, Seq, SeqState, Tag, WriteFlags, WriteRun,
+};
+use seawall_ipc::conn::Receiver;
+use seawall_ipc::storeproto::{
+    DIALECT, FEATURES, Hello, HelloReply, Info, Stats, Version, limit, op,
+};
+use seawall_ipc::{Limits, Reply, Request, Status, decode_body, encode_body, flags};
+use shared::Shared;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::string::{String, ToString};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::vec::Vec;
+
+/// Largest payload this side takes, whatever the server offers.
+const PAYLOAD_MAX: u32 = 16 * 1024 * 1024;
+/// Most requests in flight, whatever the server offers.
+const IN_FLIGHT_MAX: u32 = 1024;
+
+/// A session with a store server.
+#[derive(Debug)]
+pub struct Client {
+    socket: UnixStream,
+    peer: String,
+    hello: HelloReply,
+    info: Info,
+    caps: Caps,
+    shared: Mutex<Shared>,
+    turn: Condvar,
+    sending: Mutex<()>,
+    receiver: Mutex<Receiver<Reply>>,
+    acked: AtomicU64,
+    durable: AtomicU64,
+    /// Failed write-class replies read so far.
+    failures: AtomicU32,
+}
+
+impl Client {
+    /// Connects and opens a session. `name` is for the server's logs and statistics.
+    ///
+    /// # Errors
+    /// [`StoreError`] naming the socket.
+    pub fn connect(path: &Path, name: &str) -> Result<Self, StoreError> {
+        let socket = UnixStream::connect(path)
+            .map_err(|e| StoreError::file("connect to the store server on", path, e))?;
+        Self::over(socket, &path.display().to_string(), name)
+    }
+
+    /// Opens a session over a connected socket; `peer` names it in errors.
+    ///
+    /// # Errors
+    /// [`StoreError::Peer`].
+    pub fn over(socket: UnixStream, peer: &str, name: &str) -> Result<Self, StoreError> {
+        let fail = |e: DevError| StoreError::peer(peer, e);
+        let mut client = Self::unopened(socket, peer);
+        let hello = Hello {
+            version: Version::CURRENT as u16,
+            offered: FEATURES,
+            required: 0,
+            client: name.to_string(),
+        };
+        let body = encode_body(&hello).map_err(|e| StoreError::peer(peer, e))?;
+        let (reply, body) = client.control(op::HELLO, &body).map_err(fail)?;
+        if reply.status == Status::EPROTO.0 {
+            let problem = std::format!(
+                "the server does not speak version {} or lacks a feature (its features: {:#x})",
+                hello.version,
+                reply.value
+            );
+            return Err(StoreError::peer(peer, problem));
+        }
+        Status(reply.status).to_dev().map_err(fail)?;
+        client.hello = decode_body(&body).map_err(|e| StoreError::peer(peer, e))?;
+        client.agree();
+        client.refresh().map_err(fail)?;
+        let caps = client.info.caps();
+        if caps.logical == 0 || caps.max_io < caps.logical {
+            return Err(StoreError::peer(peer, "the server's block or request size is impossible"));
+        }
+        client.caps = caps;
+        client.acked.store(client.info.acked, Ordering::Release);
+        client.durable.store(client.info.durable, Ordering::Release);
+        Ok(client)
+    }
+
+    fn unopened(socket: UnixStream, peer: &str) -> Self {
+        let hello = HelloReply {
+            version: Version::CURRENT as u16,
+            features: 0,
+            boot_id: [0; 16],
+            session_id: 0,
+            generation: 0,
+            in_flight_max: 1,
+            payload_max: limit::PAYLOAD,
+        };
+        let info = Info {
+            name: String::new(),
+            size: 0,
+            logical: 1,
+            physical: 1,
+            atomic_write: 1,
+            max_io: limit::PAYLOAD,
+            cache: CacheClass::Unknown.into(),
+            fua: false,
+            order: false,
+            acked_survives_server_death: false,
+            read_only: true,
+            acked: 0,
+            durable: 0,
+            faulted: false,
+        };
+        Self {
+            socket,
+            peer: peer.to_string(),
+            caps: info.caps(),
+            hello,
+            info,
+            shared: Mutex::new(Shared::new(1)),
+            turn: Condvar::new(),
+            sending: Mutex::new(()),
+            receiver: Mutex::new(Receiver::new(DIALECT)),
+            acked: AtomicU64::new(0),
+            durable: AtomicU64::new(0),
+            failures: AtomicU32::new(0),
+        }
+    }
+
+    /// Takes over the limits of HELLO, within our own.
+    fn agree(&mut self) {
+        let in_flight = self.hello.in_flight_max.clamp(1, IN_FLIGHT_MAX);
+        let payload_max = self.hello.payload_max.min(PAYLOAD_MAX);
+        self.hello.payload_max = payload_max;
+        self.shared = Mutex::new(Shared::new(in_flight));
+        let limits = Limits { payload_max, ..DIALECT.limits };
+        let receiver = self.receiver.get_mut().unwrap_or_else(PoisonError::into_inner);
+        receiver.decoder_mut().set_limits(limits);
+    }
+
+    /// Asks for capabilities and position again.
+    fn refresh(&mut self) -> Result<(), DevError> {
+        let mut info = self.ask::<Info>(op::INFO)?;
+        let block = info.logical.max(1);
+        info.max_io = info.max_io.min(self.hello.payload_max) / block * block;
+        self.info = info;
+        Ok(())
+    }
+
+    /// What the server said in HELLO.
+    pub fn hello(&self) -> &HelloReply {
+        &self.hello
+    }
+
+    /// What the server said in INFO when the session was opened.
+    pub fn info(&self) -> &Info {
+        &self.info
+    }
+
+    /// Asks for INFO now.
+    ///
+    /// # Errors
+    /// The connection's.
+    pub fn current_info(&self) -> Result<Info, DevError> {
+        self.ask(op::INFO)
+    }
+
+    /// Asks for the server's statistics.
+    ///
+    /// # Errors
+    /// The connection's.
+    pub fn stats(&self) -> Result<Stats, DevError> {
+        self.ask(op::STATS)
+    }
+
+    /// Says goodbye.
+    ///
+    /// # Errors
+    /// [`StoreError::Peer`] when the server was gone already.
+    pub fn close(self) -> Result<(), StoreError> {
+        let done = self.control(op::BYE, &[]);
+        done.map(|_| ()).map_err(|e| StoreError::peer(&self.peer, e))
+    }
+
+    fn ask<T: serde::de::DeserializeOwned>(&self, op: u16) -> Result<T, DevError> {
+        let (reply, body) = self.control(op, &[])?;
+        Status(reply.status).to_dev()?;
+        decode_body(&body).map_err(|_| DevError::Protocol)
+    }
+
+    fn control(&self, op: u16, body: &[u8]) -> Result<(Reply, Vec<u8>), DevError> {
+        let mut answer = Vec::new();
+        let request = Request { op, ..Request::default() };
+        let data = Data::Control { body, answer: &mut answer };
+        let replies = self.exchange(&[request], data)?;
+        Ok((replies.first().copied().ok_or(DevError::Protocol)?, answer))
+    }
+
+    fn check(&self, pieces: &[Piece]) -> Result<(), DevError> {
+        pieces.iter().try_for_each(|p| check_run(&self.caps, Run::new(p.start, p.len)))
+    }
+
+    fn requests(&self, op: u16, flags: u16, pieces: &[Piece]) -> Vec<Request> {
+        let request = |p: &Piece| Request {
+            op,
+            flags,
+            offset: p.start,
+            length: p.len,
+            tag: p.tag,
+            ..Request::default()
+        };
+        pieces.iter().map(request).collect()
+    }
+
+    fn write_class(&self, request: Request) -> Result<Seq, DevError> {
+        check_run(&self.caps, Run::new(request.offset, request.length))?;
+        let replies = self.exchange(&[request], Data::Nothing)?;
+        self.acknowledged(&replies)
+    }
+
+    /// The newest sequence among write replies, or the first error.
+    fn acknowledged(&self, replies: &[Reply]) -> Result<Seq, DevError> {
+        let mut newest = 0;
+        let mut first_error = Ok(());
+        for reply in replies {
+            match Status(reply.status).to_dev() {
+                Ok(()) => newest = newest.max(reply.value),
+                Err(error) => first_error = first_error.and(Err(error)),
+            }
+        }
+        self.acked.fetch_max(newest, Ordering::AcqRel);
+        if self.caps.cache == CacheClass::WriteThrough {
+            self.durable.fetch_max(newest, Ordering::AcqRel);
+        }
+        first_error.map(|()| Seq(self.acked.load(Ordering::Acquire).max(newest)))
+    }
+
+    fn do_read(&self, runs: &mut [ReadRun<'_>], tag: Tag) -> Result<(), DevError> {
+        let slices = runs.iter_mut().map(|r| (r.start, &mut *r.buf, tag.0));
+        let mut plan = plan(slices, self.info.max_io);
+        self.check(&plan.pieces)?;
+        let requests = self.requests(op::READ, 0, &plan.pieces);
+        let replies = self.exchange(&requests, Data::In(&mut plan))?;
+        replies.iter().try_for_each(|reply| Status(reply.status).to_dev())
+    }
+
+    fn do_write(&self, runs: &[WriteRun<'_>], wanted: WriteFlags) -> Result<Seq, DevError> {
+        let plan = plan(runs.iter().map(|r| (r.start, r.buf, r.tag.0)), self.info.max_io);
+        self.check(&plan.pieces)?;
+        if (wanted.fua && !self.caps.fua) || (wanted.pre_barrier && !self.caps.order) {
+            return Err(DevError::Unsupported);
+        }
+        let fua = if wanted.fua { flags::FUA } else { 0 };
+        let mut requests = self.requests(op::WRITE, fua, &plan.pieces);
+        if let Some(first) = requests.first_mut()
+            && wanted.pre_barrier
+        {
+            first.flags |= flags::PRE_BARRIER;
+        }
+        let replies = self.exchange(&requests, Data::Out(&plan))?;
+        self.acknowledged(&replies)
+    }
+
+    fn do_sync(&self, tag: Tag) -> Result<Seq, DevError> {
+        let seen = self.failures.load(Ordering::Acquire);
+        let request = Request {
+            op: op::SYNC,
+            flags: flags::DRAIN,
+            tag: tag.0,
+            aux: seen,
+            ..Request::default()
+        };
+        let replies = self.exchange(&[request], Data::Nothing)?;
+        let reply = replies.first().ok_or(DevError::Protocol)?;
+        Status(reply.status).to_dev()?;
+        self.durable.fetch_max(reply.value, Ordering::AcqRel);
+        Ok(Seq(reply.value))
+    }
+}
+
+impl BlockDev for &Client {
+    fn caps(&self) -> Caps {
+        self.caps
+    }
+
+    fn seqs(&self) -> SeqState {
+        let durable = Seq(self.durable.load(Ordering::Acquire));
+        SeqState { acked: Seq(self.acked.load(Ordering::Acquire)).max(durable), durable }
+    }
+
+    fn read(&mut self, runs: &mut [ReadRun<'_>], tag: Tag) -> Result<(), DevError> {
+        self.do_read(runs, tag)
+    }
+
+    fn write(&mut self, runs: &[WriteRun<'_>], flags: WriteFlags) -> Result<Seq, DevError> {
+        self.do_write(runs, flags)
+    }
+
+    fn sync(&mut self, tag: Tag) -> Result<Seq, DevError> {
+        self.do_sync(tag)
+    }
+
+    fn discard(&mut self, run: Run, tag: Tag) -> Result<Seq, DevError> {
+        let (offset, length, tag) = (run.start, run.len, tag.0);
+        self.write_class(Request { op: op::DISCARD, offset, length, tag, ..Request::default() })
+    }
+
+    fn write_zeroes(&mut self, run: Run, tag: Tag) -> Result<Seq, DevError> {
+        let (offset, length, tag) = (run.start, run.len, tag.0);
+        let op = op::WRITE_ZEROES;
+        self.write_class(Request { op, offset, length, tag, ..Request::default() })
+    }
+}

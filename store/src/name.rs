@@ -1,0 +1,168 @@
+//! STORE names, as every command line takes them.
+//!
+//! Chains read left to right: `fault:flush=3:file:disk.img`. Before the first colon stands a kind (lower-case
+//! letters, digits, `+`); without one the name is a path. Nothing is guessed: a word that looks like a
+//! kind and is none is an error, and a path with a colon is written `file:a:b` or `./a:b`.
+
+mod any;
+mod size;
+
+pub use any::AnyStore;
+pub use size::{SizeError, format_size, parse_size};
+
+use crate::backend::{
+    Backend, Clock, FaultBackend, FaultSpec, FileBackend, FileOptions, MemBackend, SimBackend,
+};
+use crate::client::Client;
+use crate::error::StoreError;
+use crate::local::LocalStore;
+use crate::sim::{PROFILES, Profile};
+use std::boxed::Box;
+use std::format;
+use std::path::Path;
+use std::string::{String, ToString};
+use std::sync::Arc;
+use std::vec::Vec;
+
+/// What is accepted, for error messages.
+pub const ACCEPTED: &str = "accepted are PATH, file:PATH[?ro], mem:SIZE, zero:SIZE, \
+     sim:PROFILE:STORE, fault:SPEC:STORE and unix:SOCKET";
+
+/// Kinds that have a place in the grammar but no code yet.
+const NOT_YET: [&str; 9] =
+    ["part", "remap", "concat", "stripe", "mirror", "cow", "record", "nbd", "nbd+unix"];
+
+/// What time `sim:` stores live in.
+#[derive(Clone, Debug, Default)]
+pub enum SimClock {
+    /// Real time.
+    #[default]
+    Wall,
+    /// Virtual time of the given clock, or of a new one.
+    Virtual(Option<Clock>),
+}
+
+/// How a store is opened.
+#[derive(Clone, Debug, Default)]
+pub struct OpenOptions {
+    /// Refuses writes and takes no writer's lock, as `?ro` does.
+    pub read_only: bool,
+    /// Creates the file of a `file:` store and sets its length. Ignored by stores that are no file.
+    pub create_size: Option<u64>,
+    /// Time of `sim:` stores.
+    pub clock: SimClock,
+    /// The name a client gives to a server.
+    pub client_name: String,
+}
+
+/// Opens a STORE by name.
+///
+/// # Errors
+/// [`StoreError`]: one line saying what is wrong with which object.
+pub fn open(name: &str, options: &OpenOptions) -> Result<AnyStore, StoreError> {
+    if let Some(("unix", socket)) = split_kind(name) {
+        if socket.is_empty() {
+            return Err(StoreError::name(name, "expected unix:SOCKET"));
+        }
+        let client = Client::connect(Path::new(socket), &options.client_name)?;
+        return Ok(AnyStore::Remote(Box::new(client)));
+    }
+    let clock = match &options.clock {
+        SimClock::Wall => Clock::wall(),
+        SimClock::Virtual(clock) => clock.clone().unwrap_or_else(Clock::virtual_time),
+    };
+    let backend = backend(name, options, &clock)?;
+    Ok(AnyStore::Local(Box::new(LocalStore::with_clock(Arc::from(backend), clock))))
+}
+
+/// Opens a STORE for a server.
+///
+/// # Errors
+/// As [`open`]; `unix:` is not supported yet.
+pub fn open_backend(name: &str, options: &OpenOptions) -> Result<Box<dyn Backend>, StoreError> {
+    let clock = match &options.clock {
+        SimClock::Virtual(Some(clock)) => clock.clone(),
+        SimClock::Virtual(None) => Clock::virtual_time(),
+        SimClock::Wall => Clock::wall(),
+    };
+    backend(name, options, &clock)
+}
+
+fn split_kind(name: &str) -> Option<(&str, &str)> {
+    let (kind, rest) = name.split_once(':')?;
+    let is_kind = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'+';
+    (!kind.is_empty() && kind.bytes().all(is_kind)).then_some((kind, rest))
+}
+
+fn backend(
+    name: &str,
+    options: &OpenOptions,
+    clock: &Clock,
+) -> Result<Box<dyn Backend>, StoreError> {
+    let Some((kind, rest)) = split_kind(name) else { return file(name, name, options) };
+    match kind {
+        "file" => file(name, rest, options),
+        "mem" | "zero" => memory(name, kind, rest),
+        "sim" => {
+            let (profile, inner) = rest
+                .split_once(':')
+                .ok_or_else(|| StoreError::name(name, "expected sim:PROFILE:STORE"))?;
+            let profile = Profile::find(profile).ok_or_else(|| {
+                let known: Vec<&str> = PROFILES.iter().map(|p| p.name).collect();
+                let known = known.join(", ");
+                StoreError::name(name, format!("no device profile {profile}; there are {known}"))
+            })?;
+            let inner = backend(inner, options, clock)?;
+            Ok(Box::new(SimBackend::new(profile, inner, clock.clone())))
+        }
+        "fault" => {
+            let (spec, inner) = rest
+                .split_once(':')
+                .ok_or_else(|| StoreError::name(name, "expected fault:SPEC:STORE"))?;
+            let spec: FaultSpec = spec.parse().map_err(|rule| {
+                let help = "rules are unflushable, unknown, flush=N, read=N, write=N (also N+ \
+                     and all), read@START+LEN, write@START+LEN, die=N, gone=N";
+                StoreError::name(name, format!("fault rule \"{rule}\" is not understood; {help}"))
+            })?;
+            Ok(Box::new(FaultBackend::new(spec, backend(inner, options, clock)?)))
+        }
+        kind if kind == "unix" || NOT_YET.contains(&kind) => {
+            let kind = if kind == "unix" { "unix below another store or a server" } else { kind };
+            Err(StoreError::NotYet { name: name.to_string(), kind: kind.to_string() })
+        }
+        _ => Err(StoreError::name(name, format!("no kind of store {kind}; {ACCEPTED}"))),
+    }
+}
+
+fn memory(name: &str, kind: &str, size: &str) -> Result<Box<dyn Backend>, StoreError> {
+    let bytes = parse_size(size).map_err(|e| StoreError::name(name, e.to_string()))?;
+    let made = if kind == "mem" { MemBackend::new(bytes) } else { MemBackend::zero(bytes) };
+    let made = made.map_err(|_| StoreError::name(name, "size must be 512 bytes to 4 TiB"))?;
+    Ok(Box::new(made))
+}
+
+fn file(name: &str, path: &str, options: &OpenOptions) -> Result<Box<dyn Backend>, StoreError> {
+    let mut read_only = options.read_only;
+    let mut path = path;
+    if let Some((front, qualifiers)) = path.rsplit_once('?') {
+        path = front;
+        for qualifier in qualifiers.split('&') {
+            match qualifier {
+                "ro" => read_only = true,
+                "direct" | "io_uring" => {
+                    let kind = format!("file with ?{qualifier}");
+                    return Err(StoreError::NotYet { name: name.to_string(), kind });
+                }
+                _ => {
+                    let problem = format!("no qualifier ?{qualifier}; accepted is ?ro");
+                    return Err(StoreError::name(name, problem));
+                }
+            }
+        }
+    }
+    if path.is_empty() {
+        return Err(StoreError::name(name, ACCEPTED));
+    }
+    let options = FileOptions { read_only, create_size: options.create_size };
+    Ok(Box::new(FileBackend::open(Path::new(path), options)?))
+}

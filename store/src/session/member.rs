@@ -1,0 +1,68 @@
+//! One session's state.
+
+use super::drain::{Drain, Drained, PendingSync};
+use crate::stats::Tally;
+use alloc::string::String;
+use alloc::vec::Vec;
+use seawall_blockdev::DevError;
+use seawall_ipc::storeproto::limit;
+
+/// Limits of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CoreLimits {
+    /// Sessions at a time.
+    pub sessions_max: u32,
+    /// Requests in flight per session.
+    pub in_flight_max: u32,
+    /// Largest payload, bytes.
+    pub payload_max: u32,
+}
+
+impl Default for CoreLimits {
+    fn default() -> Self {
+        Self {
+            sessions_max: limit::SESSIONS,
+            in_flight_max: limit::IN_FLIGHT,
+            payload_max: limit::PAYLOAD,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Member {
+    pub(super) greeted: bool,
+    pub(super) client: String,
+    pub(super) in_flight: u32,
+    pub(super) tally: Tally,
+    next_index: u64,
+    drain: Drain,
+}
+
+impl Member {
+    /// A request begins; returns its place in the session's order.
+    pub(super) fn begin(&mut self, is_write: bool) -> u64 {
+        let index = self.next_index;
+        self.next_index = self.next_index.saturating_add(1);
+        self.in_flight = self.in_flight.saturating_add(1);
+        if is_write {
+            self.drain.begin(index);
+        }
+        index
+    }
+
+    /// It is answered.
+    pub(super) fn end(&mut self, index: u64, is_write: bool, result: Result<(), DevError>) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        if is_write {
+            self.drain.end(index, result.err().map(Into::into));
+        }
+    }
+
+    pub(super) fn drain(&mut self, sync: PendingSync) -> Option<Drained> {
+        self.drain.push(sync)
+    }
+
+    pub(super) fn drained(&mut self) -> Vec<Drained> {
+        self.drain.ready()
+    }
+}

@@ -1,0 +1,462 @@
+//! A server and its clients over real sockets, in one process.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+
+use seawall_blockdev::{
+    BlockDev, CacheClass, DevError, PageBuf, ReadRun, Run, Seq, Tag, WriteFlags, WriteRun,
+};
+use seawall_ipc::conn::{Receiver, send};
+use seawall_ipc::storeproto::{DIALECT, Hello, Version, op};
+use seawall_ipc::{Event, Gather, Reply, Request, encode_body, flags};
+use seawall_store::backend::{Backend, FaultBackend, FileBackend, FileOptions, MemBackend};
+use seawall_store::server::{ServeOptions, Server};
+use seawall_store::session::CoreLimits;
+use seawall_store::{Client, StoreError};
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tempfile::TempDir;
+
+struct Setup {
+    server: Server,
+    socket: PathBuf,
+    _dir: TempDir,
+}
+
+fn serve(backend: impl Backend + 'static) -> Setup {
+    serve_with(backend, CoreLimits::default())
+}
+
+fn serve_with(backend: impl Backend + 'static, limits: CoreLimits) -> Setup {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("s");
+    let options = ServeOptions { name: "test".into(), limits };
+    let server = Server::start(Arc::new(backend), &socket, options).unwrap();
+    Setup { server, socket, _dir: dir }
+}
+
+fn mem(size: u64) -> MemBackend {
+    MemBackend::new(size).unwrap()
+}
+
+fn fault(spec: &str, size: u64) -> FaultBackend {
+    FaultBackend::new(spec.parse().unwrap(), Box::new(mem(size)))
+}
+
+impl Setup {
+    fn client(&self) -> Client {
+        Client::connect(&self.socket, "test").unwrap()
+    }
+}
+
+fn pattern(len: usize, seed: u8) -> PageBuf {
+    let mut buf = PageBuf::zeroed(len);
+    for (i, b) in buf.iter_mut().enumerate() {
+        *b = (i / 512) as u8 ^ (i as u8).wrapping_mul(31) ^ seed;
+    }
+    buf
+}
+
+fn write(mut c: &Client, start: u64, buf: &[u8]) -> Result<Seq, DevError> {
+    c.write(&[WriteRun { start, buf, tag: Tag(7) }], WriteFlags::default())
+}
+
+fn read(mut c: &Client, start: u64, len: usize) -> Result<PageBuf, DevError> {
+    let mut buf = PageBuf::zeroed(len);
+    c.read(&mut [ReadRun { start, buf: &mut buf }], Tag(3))?;
+    Ok(buf)
+}
+
+#[test]
+fn batches_of_every_size_come_back_equal() {
+    let s = serve(mem(64 << 20));
+    let client = s.client();
+    let bufs: Vec<PageBuf> =
+        [512, 4096, 100 * 512, 1 << 20, 5 << 20].iter().map(|n| pattern(*n, 9)).collect();
+    let mut runs = Vec::new();
+    let mut at = 0;
+    for (i, buf) in bufs.iter().cycle().take(20).enumerate() {
+        runs.push(WriteRun { start: at, buf, tag: Tag(i as u32) });
+        // Some adjacent to the one before, some not.
+        at += buf.len() as u64 + if i % 3 == 0 { 4096 } else { 0 };
+    }
+    (&mut &client).write(&runs, WriteFlags::default()).unwrap();
+    let mut back: Vec<PageBuf> = runs.iter().map(|r| PageBuf::zeroed(r.buf.len())).collect();
+    let mut reads: Vec<ReadRun<'_>> =
+        runs.iter().zip(&mut back).map(|(w, b)| ReadRun { start: w.start, buf: b }).collect();
+    (&mut &client).read(&mut reads, Tag(0)).unwrap();
+    for (w, b) in runs.iter().zip(&back) {
+        assert!(w.buf == &**b);
+    }
+    client.close().unwrap();
+    s.server.stop().unwrap();
+}
+
+#[test]
+fn more_requests_than_credit_and_many_threads_on_one_session() {
+    let limits = CoreLimits { in_flight_max: 4, ..CoreLimits::default() };
+    let s = serve_with(mem(64 << 20), limits);
+    let client = s.client();
+    std::thread::scope(|scope| {
+        for t in 0..6u64 {
+            let client = &client;
+            scope.spawn(move || {
+                let buf = pattern(4096, t as u8);
+                let base = t << 22;
+                for round in 0..20 {
+                    let start = |i: u64| base + i * 8192;
+                    let runs: Vec<WriteRun<'_>> = (0..40)
+                        .map(|i| WriteRun { start: start(i), buf: &buf, tag: Tag(t as u32) })
+                        .collect();
+                    (&mut &*client).write(&runs, WriteFlags::default()).unwrap();
+                    if round % 5 == 0 {
+                        (&mut &*client).sync(Tag(t as u32)).unwrap();
+                    }
+                    let mut back = vec![PageBuf::zeroed(4096); 40];
+                    let mut reads: Vec<ReadRun<'_>> = (0..40)
+                        .zip(&mut back)
+                        .map(|(i, b)| ReadRun { start: start(i), buf: b })
+                        .collect();
+                    (&mut &*client).read(&mut reads, Tag(0)).unwrap();
+                    assert!(back.iter().all(|b| *b == buf));
+                }
+            });
+        }
+    });
+    let stats = client.stats().unwrap();
+    assert_eq!(stats.total.writes, 6 * 20 * 40);
+    assert_eq!(stats.total.write_sizes, vec![(12, 6 * 20 * 40)]);
+    assert_eq!(stats.tags.iter().find(|t| t.tag == 3).map(|t| t.counters.writes), Some(800));
+    assert_eq!(stats.total.syncs, 24);
+    let c = &stats.total;
+    assert_eq!(c.flushes + c.riders + c.skipped, 24);
+}
+
+#[test]
+fn sync_names_what_is_durable() {
+    let s = serve(mem(1 << 20));
+    let (a, b) = (s.client(), s.client());
+    let first = write(&a, 0, &pattern(4096, 1)).unwrap();
+    let second = write(&b, 4096, &pattern(4096, 2)).unwrap();
+    assert!(second > first);
+    assert!((&a).seqs().durable < first);
+    // A sync of one session covers what another wrote.
+    assert_eq!((&mut &a).sync(Tag(1)).unwrap(), second);
+    assert_eq!((&mut &b).sync(Tag(1)).unwrap(), second);
+    assert_eq!(b.stats().unwrap().total.skipped, 1);
+    assert_eq!(read(&b, 0, 4096).unwrap(), pattern(4096, 1));
+}
+
+#[test]
+fn zeroes_and_discards_have_sequences() {
+    let s = serve(mem(1 << 20));
+    let client = s.client();
+    let first = write(&client, 0, &pattern(65536, 1)).unwrap();
+    let zeroed = (&mut &client).write_zeroes(Run::new(4096, 8192), Tag(0)).unwrap();
+    let gone = (&mut &client).discard(Run::new(32768, 4096), Tag(0)).unwrap();
+    assert!(first < zeroed && zeroed < gone);
+    let back = read(&client, 0, 65536).unwrap();
+    assert!(back[4096..12288].iter().all(|b| *b == 0));
+    assert_eq!(back[..4096], pattern(65536, 1)[..4096]);
+}
+
+#[test]
+fn a_store_that_cannot_flush_says_so_every_time() {
+    let s = serve(fault("unflushable", 1 << 20));
+    let client = s.client();
+    assert_eq!((&client).caps().cache, CacheClass::Unflushable);
+    write(&client, 0, &pattern(4096, 1)).unwrap();
+    for _ in 0..3 {
+        assert_eq!((&mut &client).sync(Tag(0)), Err(DevError::Unsupported));
+    }
+    assert_eq!((&client).seqs().durable, Seq(0));
+    assert_eq!(client.stats().unwrap().total.flushes, 0);
+}
+
+#[test]
+fn a_failed_flush_fails_everybody_until_all_is_rewritten() {
+    let s = serve(fault("flush=1", 1 << 20));
+    let (a, b) = (s.client(), s.client());
+    write(&a, 0, &pattern(4096, 1)).unwrap();
+    write(&b, 8192, &pattern(4096, 2)).unwrap();
+    let durable = (&a).seqs().durable;
+    assert_eq!((&mut &a).sync(Tag(0)), Err(DevError::Io));
+    // The device's next flush would succeed; the data of the first is gone all the same.
+    assert_eq!((&mut &b).sync(Tag(0)), Err(DevError::Io));
+    let fua = WriteFlags { fua: true, ..WriteFlags::default() };
+    let run = WriteRun { start: 0, buf: &pattern(4096, 1), tag: Tag(0) };
+    assert_eq!((&mut &a).write(&[run], fua), Err(DevError::Io));
+    write(&a, 0, &pattern(4096, 3)).unwrap();
+    assert_eq!((&mut &a).sync(Tag(0)), Err(DevError::Io));
+    assert_eq!(a.current_info().unwrap().durable, durable.0);
+    assert!(a.current_info().unwrap().faulted);
+    let last = write(&a, 8192, &pattern(4096, 4)).unwrap();
+    assert_eq!((&mut &b).sync(Tag(0)), Ok(last));
+    s.server.stop().unwrap();
+}
+
+#[test]
+fn an_unrepaired_failed_flush_is_the_servers_exit_status() {
+    let s = serve(fault("flush=1", 1 << 20));
+    let client = s.client();
+    write(&client, 0, &pattern(4096, 1)).unwrap();
+    assert_eq!((&mut &client).sync(Tag(0)), Err(DevError::Io));
+    drop(client);
+    assert!(matches!(s.server.stop(), Err(StoreError::Device { source: DevError::Io, .. })));
+}
+
+#[test]
+fn the_last_flush_covers_what_nobody_synced() {
+    let s = serve(fault("flush=all", 1 << 20));
+    let client = s.client();
+    write(&client, 0, &pattern(4096, 1)).unwrap();
+    drop(client);
+    assert!(matches!(s.server.stop(), Err(StoreError::Device { source: DevError::Io, .. })));
+}
+
+#[test]
+fn errors_of_reads_and_writes_are_told_and_told_once() {
+    let s = serve(fault("write=2,read@64K+4K", 1 << 20));
+    let client = s.client();
+    let buf = pattern(4096, 1);
+    write(&client, 0, &buf).unwrap();
+    assert_eq!(write(&client, 4096, &buf), Err(DevError::Io));
+    write(&client, 4096, &buf).unwrap();
+    // The failed write was reported to its caller and repeated: the sync need not fail for it.
+    (&mut &client).sync(Tag(0)).unwrap();
+    assert_eq!(read(&client, 65536, 4096), Err(DevError::Io));
+    assert_eq!(read(&client, 0, 4096).unwrap(), buf);
+    assert_eq!(read(&client, 0, 1 << 21), Err(DevError::OutOfRange));
+    assert_eq!(write(&client, 100, &buf), Err(DevError::OutOfRange));
+}
+
+#[test]
+fn a_backend_that_is_gone_ends_the_session() {
+    let s = serve(fault("gone=2", 1 << 20));
+    let client = s.client();
+    let buf = pattern(4096, 1);
+    write(&client, 0, &buf).unwrap();
+    assert_eq!(write(&client, 0, &buf), Err(DevError::Gone));
+    assert_eq!(read(&client, 0, 4096), Err(DevError::Gone));
+    assert_eq!((&mut &client).sync(Tag(0)), Err(DevError::Gone));
+}
+
+/// A client that speaks the wire by hand.
+struct Raw {
+    socket: UnixStream,
+    receiver: Receiver<Reply>,
+}
+
+impl Raw {
+    fn open(s: &Setup) -> Self {
+        let socket = UnixStream::connect(&s.socket).unwrap();
+        let mut raw = Self { socket, receiver: Receiver::new(DIALECT) };
+        let hello = Hello { version: 1, offered: 0, required: 0, client: "raw".into() };
+        let mut gather = Gather::new(DIALECT);
+        let request = Request { op: op::HELLO, cookie: 1, ..Request::default() };
+        gather.message_with_body(&request, &encode_body(&hello).unwrap());
+        raw.send(&gather);
+        assert_eq!(raw.reply().status, 0);
+        raw
+    }
+
+    fn send(&self, gather: &Gather<'_>) {
+        send(&self.socket, gather).unwrap();
+    }
+
+    fn reply(&mut self) -> Reply {
+        let Some(Event::Header(reply)) = self.receiver.event(&self.socket).unwrap() else {
+            panic!("no reply");
+        };
+        if reply.inline_len > 0
+            && let Some(Event::Payload { .. }) = self.receiver.event(&self.socket).unwrap()
+        {
+            self.receiver.skip_payload(&self.socket).unwrap();
+        }
+        reply
+    }
+
+    fn is_closed(&mut self) -> bool {
+        // A server that closes with unread bytes resets the connection.
+        !matches!(self.receiver.event(&self.socket), Ok(Some(_)))
+    }
+}
+
+fn put_write(gather: &mut Gather<'_>, cookie: u64, offset: u64, buf: &[u8]) {
+    let length = buf.len() as u64;
+    let request = Request { op: op::WRITE, cookie, offset, length, ..Request::default() };
+    gather.message_with_body(&request, buf);
+}
+
+fn put_sync(gather: &mut Gather<'_>, cookie: u64, aux: u32) {
+    let flags = flags::DRAIN;
+    gather.message(&Request { op: op::SYNC, cookie, flags, aux, ..Request::default() });
+}
+
+#[test]
+fn writes_and_their_sync_in_one_send() {
+    let s = serve(fault("write=5", 1 << 20));
+    let mut raw = Raw::open(&s);
+    let buf = [1u8; 512];
+    let mut gather = Gather::new(DIALECT);
+    for i in 0..3u64 {
+        put_write(&mut gather, 10 + i, i * 512, &buf);
+    }
+    put_sync(&mut gather, 20, 0);
+    raw.send(&gather);
+    let replies: Vec<Reply> = (0..4).map(|_| raw.reply()).collect();
+    let newest = replies.iter().filter(|r| r.op == op::WRITE).map(|r| r.value).max().unwrap();
+    let sync = replies.iter().find(|r| r.op == op::SYNC).unwrap();
+    assert_eq!((sync.status, sync.value, newest), (0, 4, 4));
+
+    // The second write of these fails: so does the SYNC behind them, once.
+    let mut gather = Gather::new(DIALECT);
+    for i in 0..3u64 {
+        put_write(&mut gather, 30 + i, i * 512, &buf);
+    }
+    put_sync(&mut gather, 40, 0);
+    put_sync(&mut gather, 41, 0);
+    raw.send(&gather);
+    let replies: Vec<Reply> = (0..5).map(|_| raw.reply()).collect();
+    let status = |cookie| replies.iter().find(|r| r.cookie == cookie).unwrap().status;
+    assert_eq!([30, 31, 32, 40, 41].map(status), [0, 5, 0, 5, 0]);
+}
+
+#[test]
+fn unknown_operations_are_answered_and_unknown_features_refused() {
+    let s = serve(mem(1 << 20));
+    let mut raw = Raw::open(&s);
+    for op in [op::CANCEL, op::OPEN_RANGE, 63, 200, 0x7fff] {
+        let mut gather = Gather::new(DIALECT);
+        let flags = 0x0fff;
+        let request = Request { op, cookie: 5, flags, ..Request::default() };
+        gather.message_with_body(&request, &[7u8; 9999]);
+        raw.send(&gather);
+        let reply = raw.reply();
+        assert_eq!((reply.status, reply.cookie), (95, 5));
+    }
+    let socket = UnixStream::connect(&s.socket).unwrap();
+    let mut raw = Raw { socket, receiver: Receiver::new(DIALECT) };
+    for (version, required) in [(1, 1u64 << 63), (2, 0)] {
+        let hello = Hello { version, offered: 0, required, client: String::new() };
+        let mut gather = Gather::new(DIALECT);
+        let request = Request { op: op::HELLO, cookie: 1, ..Request::default() };
+        gather.message_with_body(&request, &encode_body(&hello).unwrap());
+        gather.message(&Request { op: op::INFO, cookie: 2, ..Request::default() });
+        raw.send(&gather);
+        let (hello, info) = (raw.reply(), raw.reply());
+        assert_eq!((hello.status, hello.value, info.status), (71, 0, 71));
+    }
+    assert_eq!(Version::CURRENT as u16, 1);
+}
+
+#[test]
+fn garbage_closes_its_connection_and_no_other() {
+    let s = serve(mem(1 << 20));
+    let client = s.client();
+    let mut good = Request { op: op::WRITE, cookie: 1, length: 512, ..Request::default() };
+    good.inline_len = u32::MAX;
+    let mut oversize = Vec::new();
+    good.put(DIALECT.magic, &mut oversize);
+    let mut fds = Vec::new();
+    Request { op: op::INFO, flags: 1 << 12, ..Request::default() }.put(DIALECT.magic, &mut fds);
+    let mut bit = Vec::new();
+    Request { op: op::INFO, flags: 1 << 9, ..Request::default() }.put(DIALECT.magic, &mut bit);
+    let mut inline = Vec::new();
+    Request { op: op::READ, inline_len: 1, ..Request::default() }.put(DIALECT.magic, &mut inline);
+    let http = b"GET / HTTP/1.1\r\n\r\n".to_vec();
+    for bytes in [oversize, fds, bit, inline, http, vec![0; 4], vec![0xff; 100_000]] {
+        let mut raw = Raw::open(&s);
+        let _the_server_may_close_first = raw.socket.write_all(&bytes);
+        assert!(raw.is_closed());
+        // And before HELLO.
+        let mut socket = UnixStream::connect(&s.socket).unwrap();
+        let _the_server_may_close_first = socket.write_all(&bytes);
+        assert!(matches!(socket.read(&mut [0; 1]), Ok(0) | Err(_)));
+    }
+    write(&client, 0, &pattern(4096, 1)).unwrap();
+    (&mut &client).sync(Tag(0)).unwrap();
+}
+
+#[test]
+fn a_client_that_dies_inside_a_request_leaves_nothing_behind() {
+    let s = serve(mem(1 << 20));
+    let other = s.client();
+    let raw = Raw::open(&s);
+    let mut gather = Gather::new(DIALECT);
+    put_write(&mut gather, 1, 0, &pattern(65536, 1));
+    let bytes = gather.to_vec();
+    (&raw.socket).write_all(&bytes[..40_000]).unwrap();
+    drop(raw);
+    assert!(read(&other, 0, 65536).unwrap().iter().all(|b| *b == 0));
+    write(&other, 0, &pattern(4096, 1)).unwrap();
+    s.server.stop().unwrap();
+}
+
+#[test]
+fn a_session_beyond_the_limit_is_refused_and_room_is_given_back() {
+    let limits = CoreLimits { sessions_max: 2, ..CoreLimits::default() };
+    let s = serve_with(mem(1 << 20), limits);
+    let mut a = Raw::open(&s);
+    let _b = s.client();
+    assert!(matches!(Client::connect(&s.socket, "c"), Err(StoreError::Peer { .. })));
+    let mut bye = Gather::new(DIALECT);
+    bye.message(&Request { op: op::BYE, cookie: 9, ..Request::default() });
+    a.send(&bye);
+    assert_eq!(a.reply().cookie, 9);
+    // The server forgets the session before it closes the connection.
+    assert!(a.is_closed());
+    write(&s.client(), 0, &pattern(4096, 1)).unwrap();
+}
+
+#[test]
+fn the_socket_is_private_and_a_stale_one_is_replaced() {
+    let s = serve(mem(1 << 20));
+    let mode = std::fs::metadata(&s.socket).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let again = Server::start(Arc::new(mem(4096)), &s.socket, ServeOptions::default());
+    assert!(matches!(again, Err(StoreError::SocketBusy { .. })));
+    let dir = tempfile::tempdir().unwrap();
+    let stale = dir.path().join("stale");
+    drop(std::os::unix::net::UnixListener::bind(&stale).unwrap());
+    let server = Server::start(Arc::new(mem(4096)), &stale, ServeOptions::default()).unwrap();
+    Client::connect(&stale, "c").unwrap();
+    server.stop().unwrap();
+    assert!(!stale.exists());
+    let file = dir.path().join("file");
+    std::fs::write(&file, "x").unwrap();
+    let refused = Server::start(Arc::new(mem(4096)), &file, ServeOptions::default());
+    assert!(matches!(refused, Err(StoreError::File { .. })));
+    assert_eq!(std::fs::read(&file).unwrap(), b"x");
+}
+
+#[test]
+fn a_file_holds_what_was_written_and_has_one_writer() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("disk");
+    let create = FileOptions { create_size: Some(8 << 20), read_only: false };
+    let s = serve(FileBackend::open(&path, create).unwrap());
+    let second = FileBackend::open(&path, FileOptions::default());
+    assert!(matches!(second, Err(StoreError::Busy { .. })));
+    let reader = FileOptions { read_only: true, create_size: None };
+    let ro = serve(FileBackend::open(&path, reader).unwrap());
+    let client = s.client();
+    let buf = pattern(3 << 20, 5);
+    write(&client, 4096, &buf).unwrap();
+    (&mut &client).sync(Tag(0)).unwrap();
+    let fua = WriteFlags { fua: true, ..WriteFlags::default() };
+    let run = WriteRun { start: 4 << 20, buf: &buf[..8192], tag: Tag(0) };
+    let seq = (&mut &client).write(&[run], fua).unwrap();
+    assert_eq!(client.current_info().unwrap().durable, seq.0);
+    assert_eq!(read(&ro.client(), 4096, 3 << 20).unwrap(), buf);
+    assert_eq!(write(&ro.client(), 0, &buf), Err(DevError::ReadOnly));
+    (&mut &client).write_zeroes(Run::new(4096, 1 << 20), Tag(0)).unwrap();
+    assert!(read(&client, 4096, 1 << 20).unwrap().iter().all(|b| *b == 0));
+    drop(client);
+    s.server.stop().unwrap();
+    let bytes = std::fs::read(&path).unwrap();
+    assert_eq!(bytes[(4 << 20)..(4 << 20) + 8192], buf[..8192]);
+    assert_eq!(bytes.len(), 8 << 20);
+    FileBackend::open(&path, FileOptions::default()).unwrap();
+}
