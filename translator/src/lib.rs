@@ -6,5 +6,11 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
+#[cfg(feature = "std")]
+pub mod cli;
+#[cfg(feature = "std")]
+pub mod client;
 pub mod protocol;
+#[cfg(feature = "std")]
+pub mod server;
 pub mod session;
