@@ -295,7 +295,7 @@ impl<H: Host<Format = Ext2>> Vol<H> {
             cookie = last.next;
             for (e, _) in part {
                 if e.name != b"." && e.name != b".." {
-                    out.push((String::from_utf8(e.name).unwrap(), e.ino, e.kind));
+                    out.push((String::from_utf8_lossy(&e.name).into_owned(), e.ino, e.kind));
                 }
             }
         }
