@@ -373,6 +373,27 @@ fn o_sync_writes_flush_once_per_new_indirect_block() {
     assert_eq!(site(&r, Site::Inode).syncs_sent, 1 + 16);
 }
 
+#[test]
+fn the_boundary_stands_between_the_epochs_of_two_passes() {
+    let mut r = rig("default");
+    let root = r.fs.geometry().root;
+    let c = ctx();
+    create(&mut r, "a");
+    driver::run_plan(&mut r, PlanReq::Whole(Site::Periodic)).unwrap();
+    driver::run(&mut r, &c, |fs, t| {
+        fs.rename(&c, (root, b"a"), (root, b"b"), Default::default(), t)
+    })
+    .unwrap();
+    r.dev.get_mut().log.clear();
+    driver::run_plan(&mut r, PlanReq::Whole(Site::Periodic)).unwrap();
+    let log = &r.dev.get_ref().log;
+    let write = log.iter().position(|l| matches!(l, Logged::Write(_))).unwrap();
+    assert!(
+        log[..write].contains(&Logged::Flush),
+        "the last pass left an epoch unflushed: {log:?}"
+    );
+}
+
 /// A small generator whose stream never changes.
 struct Rng(u64);
 
