@@ -27,8 +27,11 @@ use std::vec::Vec;
 use std::{eprintln, format};
 use tracing_subscriber::EnvFilter;
 
-/// A format with a server of its own.
-pub trait Volume: Format + Sized {
+/// A server for a format.
+pub trait Volume {
+    /// The format.
+    type Format: Format;
+
     /// The server's program name: `ext2srv`.
     const PROGRAM: &'static str;
     /// The format's name: `ext2`.
@@ -38,7 +41,7 @@ pub trait Volume: Format + Sized {
     ///
     /// # Errors
     /// `Unsupported` names the feature, `Corrupt` the place, `Io` the device's error.
-    fn open(dev: &mut dyn BlockDev, args: &MountArgs) -> Result<Self, FsError>;
+    fn open(dev: &mut dyn BlockDev, args: &MountArgs) -> Result<Self::Format, FsError>;
 
     /// Makes a volume. Returns one line that says what was made. Nothing is durable before the
     /// caller's sync.
@@ -48,7 +51,7 @@ pub trait Volume: Format + Sized {
     fn mkfs(dev: &mut dyn BlockDev, args: &MkfsArgs) -> Result<String, FsError>;
 
     /// Why the volume cannot be written, although that was not asked for; `None` when it can.
-    fn read_only_because(&self) -> Option<String>;
+    fn read_only_because(volume: &Self::Format) -> Option<String>;
 
     /// Names of `-o` options of its own, which [`Volume::open`] finds in [`MountArgs::own`].
     fn own_options() -> &'static [&'static str] {

@@ -17,7 +17,7 @@ pub(super) fn run<V: Volume>(args: &Serve) -> Result<()> {
     let opening = OpenOptions { read_only, client_name, ..OpenOptions::default() };
     let mut device = open(&args.store, &opening)?;
     let volume = V::open(&mut device, &mount).with_context(|| args.store.clone())?;
-    let why = volume.read_only_because().filter(|_| !mount.read_only);
+    let why = V::read_only_because(&volume).filter(|_| !mount.read_only);
     let (caps, seqs) = (device.caps(), device.seqs());
     let opts = MountOpts { read_only, ..MountOpts::new(policy) };
     let fs = Fs::new(volume, caps, seqs, opts).with_context(|| args.store.clone())?;

@@ -23,7 +23,7 @@ pub(super) fn stats(s: &StatsReply) -> String {
     let mode = if s.read_only { ", read-only" } else { "" };
     let mut out = format!("policy {}, cache {}, {durable}{mode}\n", s.policy, s.cache);
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING);
+    table.load_style(presets::NOTHING);
     let head = ["site", "hits", "writes", "bytes", "syncs sent", "merged", "skipped", "failed"];
     table.set_header(head);
     for c in &s.sites {
