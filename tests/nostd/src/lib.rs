@@ -17,6 +17,8 @@ use core::panic::PanicInfo;
 // has code and no line here.
 use seawall_blockdev as _;
 use seawall_diskfs as _;
+use seawall_ipc as _;
+use seawall_store as _;
 
 struct Refuse;
 
