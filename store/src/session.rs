@@ -344,6 +344,12 @@ impl Core {
     }
 
     fn want_flush(&mut self, sync: PendingSync, out: &mut Vec<Effect>) {
+        self.queue_sync(sync, out);
+        self.start_flush(out);
+    }
+
+    /// Answers a SYNC that needs no flush, else lets it wait for one.
+    fn queue_sync(&mut self, sync: PendingSync, out: &mut Vec<Effect>) {
         match self.ledger.want_sync() {
             Want::Fail(error) => self.answer_sync(sync, Err(error.into()), out),
             Want::Already(seq) => {
@@ -352,10 +358,7 @@ impl Core {
                 }
                 self.answer_sync(sync, Ok(seq.0), out);
             }
-            Want::Flush => {
-                self.waiting.push(sync);
-                self.start_flush(out);
-            }
+            Want::Flush => self.waiting.push(sync),
         }
     }
 
@@ -384,10 +387,11 @@ impl Core {
         for sync in core::mem::take(&mut self.riding) {
             self.answer_sync(sync, answer, out);
         }
-        // Those that came during the flush: a new flush, or the fault the failed one left.
+        // Those that came during the flush share the next, or meet the fault this one left.
         for sync in core::mem::take(&mut self.waiting) {
-            self.want_flush(sync, out);
+            self.queue_sync(sync, out);
         }
+        self.start_flush(out);
     }
 
     /// What the last flush of a server's life has to do; on [`Want::Flush`] the host runs it and
