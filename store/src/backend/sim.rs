@@ -11,6 +11,7 @@ use std::boxed::Box;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use std::vec::Vec;
 
 /// What time a simulated device lives in.
 #[derive(Clone, Debug)]
@@ -89,6 +90,27 @@ impl SimBackend {
     }
 }
 
+/// The requests a device sees: adjacent ones of a kind merge up to its largest request, as a block
+/// layer's queue merges them.
+fn merged(batch: &[Submission<'_>], max: u64) -> Vec<SimRequest> {
+    let mut out: Vec<SimRequest> = Vec::with_capacity(batch.len());
+    for s in batch {
+        let run = s.op.run();
+        let kind = if s.op.is_write() { Kind::Write } else { Kind::Read };
+        match out.last_mut() {
+            Some(last)
+                if last.kind == kind
+                    && last.start.saturating_add(last.len) == run.start
+                    && last.len.saturating_add(run.len) <= max =>
+            {
+                last.len = last.len.saturating_add(run.len);
+            }
+            _ => out.push(SimRequest { kind, start: run.start, len: run.len }),
+        }
+    }
+    out
+}
+
 #[async_trait]
 impl Backend for SimBackend {
     fn caps(&self) -> Caps {
@@ -97,11 +119,8 @@ impl Backend for SimBackend {
 
     async fn submit(&self, batch: &mut [Submission<'_>]) {
         let mut until = 0;
-        for s in batch.iter() {
-            let run = s.op.run();
-            let kind = if s.op.is_write() { Kind::Write } else { Kind::Read };
-            let acked = self.submit_model(SimRequest { kind, start: run.start, len: run.len });
-            until = until.max(acked);
+        for request in merged(batch, u64::from(self.caps.max_io)) {
+            until = until.max(self.submit_model(request));
         }
         self.inner.submit(batch).await;
         self.clock.wait_until(until);
