@@ -3,8 +3,7 @@
 //!
 //! Every operation is an *attempt*: it either commits as a whole or has not happened. A host holds
 //! one lock around the `Fs`, for processor time only; all I/O is done by the
-//! [driver](crate::driver)
-//! outside of it.
+//! [driver](crate::driver) outside of it.
 
 use crate::cache::BlockCache;
 use crate::data::DataCache;
@@ -387,7 +386,9 @@ impl<F: Format> Fs<F> {
         }
         let mut done = self.set_clean(ctx, ticket, false)?;
         self.marked_dirty = true;
-        if let Some(a) = &mut done.after {
+        if self.policy.ordered()
+            && let Some(a) = &mut done.after
+        {
             // Whatever else changes must not reach the disk before the mark.
             self.meta.cache.epochs.close(a.upto);
         }

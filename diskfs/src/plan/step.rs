@@ -36,10 +36,8 @@ impl<F: Format> Fs<F> {
             };
             let look = match phase {
                 Phase::Data { ino, cursor, upto } => self.step_data(id, ino, cursor, upto, limit),
-                Phase::Epochs { upto, current, barrier_due } => {
-                    self.step_epochs(id, upto, current, barrier_due, limit)
-                }
-                Phase::Blocks { list, at } => self.step_blocks(id, &list, at, limit),
+                Phase::Epochs { upto, current } => self.step_epochs(id, upto, current, limit),
+                Phase::Blocks { list, at, retry } => self.step_blocks(id, &list, at, retry, limit),
                 Phase::Sync { site, cover, waited } => self.step_sync(id, site, cover, waited),
             };
             match look {
@@ -240,14 +238,7 @@ impl<F: Format> Fs<F> {
         }
     }
 
-    fn step_epochs(
-        &mut self,
-        id: PlanId,
-        upto: Epoch,
-        current: Option<Epoch>,
-        barrier_due: bool,
-        limit: u64,
-    ) -> Look {
+    fn step_epochs(&mut self, id: PlanId, upto: Epoch, current: Option<Epoch>, limit: u64) -> Look {
         if !self.take_meta(id) {
             return Look::Busy;
         }
@@ -262,9 +253,8 @@ impl<F: Format> Fs<F> {
         {
             // Epoch `c` is written whole.
             self.epoch_written(id, c);
-            let barrier_due = oldest.is_some();
-            self.set_phase(id, Phase::Epochs { upto, current: None, barrier_due });
-            return self.step_epochs(id, upto, None, barrier_due, limit);
+            self.set_phase(id, Phase::Epochs { upto, current: None });
+            return self.step_epochs(id, upto, None, limit);
         }
         let Some(e) = oldest else {
             if !self.is_idle(id) {
@@ -274,13 +264,13 @@ impl<F: Format> Fs<F> {
             return Look::Next;
         };
         let mut flags = WriteFlags::default();
-        if barrier_due && current.is_none() {
-            match self.boundary(id, upto) {
-                Some(look) => return look,
-                None => flags.pre_barrier = self.policy.boundary == Boundary::Order,
+        if current.is_none() {
+            if let Some(look) = self.boundary(id, e) {
+                return look;
             }
+            flags.pre_barrier = self.policy.boundary == Boundary::Order && self.caps.order;
         }
-        self.set_phase(id, Phase::Epochs { upto, current: Some(e), barrier_due: false });
+        self.set_phase(id, Phase::Epochs { upto, current: Some(e) });
         let most = usize::try_from(limit / u64::from(self.geo.block_size)).unwrap_or(PIECES_MAX);
         let list: Vec<(Epoch, u64)> = self
             .meta
@@ -307,49 +297,68 @@ impl<F: Format> Fs<F> {
         self.note_durable(mark);
     }
 
-    /// What stands between two epochs. `None`: go on.
-    fn boundary(&mut self, id: PlanId, upto: Epoch) -> Option<Look> {
+    /// What stands before an epoch that is about to be written: every older one, whichever plan
+    /// wrote it. `None`: go on.
+    fn boundary(&mut self, id: PlanId, epoch: Epoch) -> Option<Look> {
         let order = self.policy.boundary == Boundary::Order && self.caps.order;
         if order || self.policy.boundary == Boundary::None || !self.caps.cache.can_promise() {
             return None;
         }
+        if self.meta.cache.epochs.covering(epoch) == Seq(0) {
+            return None;
+        }
         let site = self.plans.get(&id).map_or(Site::Periodic, |p| p.site);
-        match self.step_sync(id, site, Cover::Plan, false) {
+        match self.step_sync(id, site, Cover::Epochs(epoch), false) {
             Look::Next => None,
-            look => {
-                if let Look::Step(_) = look {
-                    let phase = Phase::Epochs { upto, current: None, barrier_due: false };
-                    self.set_phase(id, phase);
-                }
-                Some(look)
-            }
+            look => Some(look),
         }
     }
 
-    fn step_blocks(&mut self, id: PlanId, list: &[u64], at: usize, limit: u64) -> Look {
+    fn step_blocks(
+        &mut self,
+        id: PlanId,
+        list: &[u64],
+        at: usize,
+        mut retry: Vec<u64>,
+        limit: u64,
+    ) -> Look {
         let most = usize::try_from(limit / u64::from(self.geo.block_size)).unwrap_or(PIECES_MAX);
         let upto = at.saturating_add(most.clamp(1, PIECES_MAX)).min(list.len());
         let part = list.get(at..upto).unwrap_or_default();
         if !part.is_empty() {
-            let oldest = |b: &u64| {
-                let v = self.meta.cache.peek(*b)?.dirty.first()?;
-                Some((v.epoch, *b))
-            };
-            let claims: Vec<(Epoch, u64)> = part.iter().filter_map(oldest).collect();
-            self.set_phase(id, Phase::Blocks { list: list.to_vec(), at: upto });
+            let mut claims: Vec<(Epoch, u64)> = Vec::new();
+            for b in part {
+                let Some(v) = self.meta.cache.peek(*b).and_then(|e| e.dirty.first()) else {
+                    continue;
+                };
+                if v.in_flight {
+                    retry.push(*b);
+                } else {
+                    claims.push((v.epoch, *b));
+                }
+            }
+            let phase = Phase::Blocks { list: list.to_vec(), at: upto, retry: retry.clone() };
+            self.set_phase(id, phase);
             return match self.block_step(id, &claims, WriteFlags::default()) {
                 Some(step) => Look::Step(step),
-                None => self.step_blocks(id, list, upto, limit),
+                None => self.step_blocks(id, list, upto, retry, limit),
             };
         }
         if !self.is_idle(id) {
             return Look::Pending;
         }
-        let busy = list.iter().any(|b| {
+        let in_flight = |b: &u64| {
             let e = self.meta.cache.peek(*b);
-            e.is_some_and(|e| e.dirty.iter().any(|v| v.in_flight))
-        });
-        if busy { Look::Busy } else { Look::Next }
+            e.is_some_and(|e| e.dirty.first().is_some_and(|v| v.in_flight))
+        };
+        if retry.iter().any(in_flight) {
+            return Look::Busy;
+        }
+        if retry.is_empty() {
+            return Look::Next;
+        }
+        self.set_phase(id, Phase::Blocks { list: retry.clone(), at: 0, retry: Vec::new() });
+        self.step_blocks(id, &retry, 0, Vec::new(), limit)
     }
 
     /// The sequence that a Sync must reach.
@@ -358,6 +367,7 @@ impl<F: Format> Fs<F> {
         match cover {
             Cover::Plan => wrote,
             Cover::All => self.marks.acked,
+            Cover::Epochs(upto) => self.meta.cache.epochs.covering(upto),
             Cover::Inode(ino) => {
                 let (seq, need) = self.nodes.needs(ino);
                 wrote.max(seq).max(self.meta.cache.epochs.covering(need))
@@ -433,6 +443,12 @@ impl<F: Format> Fs<F> {
         match r.work {
             Work::Sync { site, covers } => {
                 self.sync_in_flight = None;
+                // One try, whatever came of it: a Sync that failed is not sent again by its plan.
+                if let Some(p) = self.plans.get_mut(&r.plan)
+                    && matches!(p.phases.front(), Some(Phase::Sync { .. }))
+                {
+                    p.phases.pop_front();
+                }
                 match result {
                     Ok(seq) if seq >= covers => self.note_durable(seq),
                     Ok(_) => self.sync_failed(r.plan, site, DevError::Protocol),
