@@ -1,7 +1,6 @@
 //! Framed connections over real sockets.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
-use seawall_blockdev::PageBuf;
 use seawall_ipc::conn::{Receiver, RecvError, Sent, send, send_now, send_tokio};
 use seawall_ipc::storeproto::{DIALECT, op};
 use seawall_ipc::{Event, Gather, Request};
@@ -11,17 +10,17 @@ use std::os::unix::net::UnixStream;
 
 const SIZES: [usize; 8] = [0, 512, 4096, 16_384, 100_000, 300_000, 1 << 20, 7];
 
-fn payload(len: usize, seed: usize) -> PageBuf {
-    let mut buf = PageBuf::zeroed(len);
+fn payload(len: usize, seed: usize) -> Vec<u8> {
+    let mut buf = vec![0u8; len];
     buf.iter_mut().enumerate().for_each(|(i, b)| *b = (i * 7 + i / 256 + seed) as u8);
     buf
 }
 
-fn messages(rounds: usize) -> Vec<PageBuf> {
+fn messages(rounds: usize) -> Vec<Vec<u8>> {
     (0..rounds).flat_map(|r| SIZES.map(|len| payload(len, r))).collect()
 }
 
-fn gather(bufs: &[PageBuf]) -> Gather<'_> {
+fn gather(bufs: &[Vec<u8>]) -> Gather<'_> {
     let mut gather = Gather::new(DIALECT);
     for (i, buf) in bufs.iter().enumerate() {
         let request = Request { op: op::WRITE, cookie: i as u64, ..Request::default() };
@@ -33,14 +32,14 @@ fn gather(bufs: &[PageBuf]) -> Gather<'_> {
 }
 
 /// Receives everything, each payload into two slices of its buffer.
-fn receive_all(socket: &UnixStream, expected: &[PageBuf]) {
+fn receive_all(socket: &UnixStream, expected: &[Vec<u8>]) {
     let mut rx = Receiver::<Request>::new(DIALECT);
     for (i, want) in expected.iter().enumerate() {
         let Some(Event::Header(h)) = rx.event(socket).unwrap() else { panic!("no header") };
         assert_eq!((h.op, h.cookie, h.inline_len as usize), (op::WRITE, i as u64, want.len()));
         if !want.is_empty() {
             assert_eq!(rx.event(socket).unwrap(), Some(Event::Payload { len: want.len() }));
-            let mut got = PageBuf::zeroed(want.len());
+            let mut got = vec![0u8; want.len()];
             let (a, b) = got.split_at_mut(want.len() / 3);
             rx.payload(socket, &mut [a, b]).unwrap();
             assert!(got == *want);
@@ -98,7 +97,7 @@ fn tokio_halves_speak_to_blocking_halves() {
                 rx.event_tokio(&socket).await.unwrap().unwrap();
                 if !want.is_empty() {
                     rx.event_tokio(&socket).await.unwrap().unwrap();
-                    let mut got = PageBuf::zeroed(want.len());
+                    let mut got = vec![0u8; want.len()];
                     rx.payload_tokio(&socket, &mut [&mut got]).await.unwrap();
                     assert!(got == *want);
                 }
@@ -118,7 +117,7 @@ fn an_end_inside_a_message_and_stray_descriptors_are_errors() {
     let mut rx = Receiver::<Request>::new(DIALECT);
     assert!(matches!(rx.event(&b), Ok(Some(Event::Header(_)))));
     assert!(matches!(rx.event(&b), Ok(Some(Event::Payload { .. }))));
-    let mut got = PageBuf::zeroed(4096);
+    let mut got = vec![0u8; 4096];
     assert!(rx.payload(&b, &mut [&mut got]).is_err());
 
     let (a, b) = UnixStream::pair().unwrap();

@@ -29,6 +29,7 @@ pub mod ranges;
 pub mod session;
 pub mod sim;
 pub mod stats;
+pub mod wire;
 
 #[cfg(feature = "std")]
 mod block_on;

@@ -24,6 +24,7 @@ pub use member::CoreLimits;
 
 use crate::ledger::{Ledger, Started, Want};
 use crate::stats::{Count, Tallies};
+use crate::wire;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -222,7 +223,7 @@ impl Core {
             physical: self.caps.physical,
             atomic_write: self.caps.atomic_write,
             max_io: self.caps.max_io.min(self.limits.payload_max),
-            cache: self.caps.cache.into(),
+            cache: wire::cache_to_wire(self.caps.cache),
             fua: self.caps.fua,
             order: self.caps.order,
             acked_survives_server_death: self.caps.acked_survives_server_death,
@@ -259,7 +260,7 @@ impl Core {
                     let index = member.begin(kind.is_write());
                     member.end(index, kind.is_write(), Err(error));
                 }
-                return self.refuse(id, request, error.into(), out);
+                return self.refuse(id, request, wire::status_of(error), out);
             }
         };
         let index = self.members.get_mut(&id).map_or(0, |m| m.begin(kind.is_write()));
@@ -321,7 +322,7 @@ impl Core {
                 }
             }
         }
-        let status = result.map_or_else(Status::from, |()| Status::OK);
+        let status = wire::status_of_result(&result);
         Reply { op: job.op, cookie: job.cookie, status: status.0, value, ..Reply::default() }
     }
 
@@ -351,7 +352,7 @@ impl Core {
     /// Answers a SYNC that needs no flush, else lets it wait for one.
     fn queue_sync(&mut self, sync: PendingSync, out: &mut Vec<Effect>) {
         match self.ledger.want_sync() {
-            Want::Fail(error) => self.answer_sync(sync, Err(error.into()), out),
+            Want::Fail(error) => self.answer_sync(sync, Err(wire::status_of(error)), out),
             Want::Already(seq) => {
                 if self.caps.cache == seawall_blockdev::CacheClass::Flushable {
                     self.count(sync.id, sync.tag, Count::Skipped);
@@ -383,7 +384,7 @@ impl Core {
         if result.is_err() {
             self.tallies.add_flush_error();
         }
-        let answer = result.map(|seq| seq.0).map_err(Status::from);
+        let answer = result.map(|seq| seq.0).map_err(wire::status_of);
         for sync in core::mem::take(&mut self.riding) {
             self.answer_sync(sync, answer, out);
         }
