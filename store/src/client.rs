@@ -1,8 +1,8 @@
 //! A blocking client of a store server over a Unix socket.
 //!
 //! * Shareable: [`BlockDev`] is implemented for `&Client`; threads share one session. There is no
-//!   reader thread. Of the threads that wait, one (the leader) receives: its own read payloads straight
-//!   into its caller's buffers, those of others into a buffer they pick up.
+//!   reader thread. Of the threads that wait, one (the leader) receives: its own read payloads
+//!   straight into its caller's buffers, those of others into a buffer they pick up.
 //! * Pipelined: all requests of a call leave in one vectored send, within the server's credit.
 //! * A server that is gone fails everything in flight and everything later with
 //!   [`DevError::Gone`]; what was in flight may or may not have happened.

@@ -1,16 +1,16 @@
 //! The store's session core: a state machine without I/O.
 //!
-//! A host decodes requests, hands them to [`Core::request`], executes the [`Job`]s it gets back with
-//! its backend, reports them with [`Core::job_done`], runs a flush when told to and reports it with
-//! [`Core::flush_done`], and sends the replies that come out. What a SYNC means is decided here and
-//! in [`crate::ledger`], once for every transport:
+//! A host decodes requests, hands them to [`Core::request`], executes the [`Job`]s it gets back
+//! with its backend, reports them with [`Core::job_done`], runs a flush when told to and reports it
+//! with [`Core::flush_done`], and sends the replies that come out. What a SYNC means is decided
+//! here and in [`crate::ledger`], once for every transport:
 //!
 //! * A SYNC that was dequeued at time t is answered Ok only by a flush that *started* after t, or
 //!   when everything acknowledged is durable already. SYNCs that wait share one flush.
 //! * SYNC with DRAIN first waits for every earlier write of its session and fails with the first
 //!   error among them that the client has not seen, so a client may send writes and the SYNC
-//!   without waiting. Without this a write that failed behind the client's back would be followed by
-//!   an Ok.
+//!   without waiting. Without this a write that failed behind the client's back would be followed
+//!   by an Ok.
 //! * A failed flush is sticky (see the ledger).
 //!
 //! Bounds: sessions, requests in flight per session, tags and remembered errors are all capped.
