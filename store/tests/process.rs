@@ -150,7 +150,7 @@ fn wrong_words_get_one_line_or_a_usage() {
     let dir = tempfile::tempdir().unwrap();
     let missing = dir.path().join("missing").display().to_string();
     for (name, part) in [
-        (missing.as_str(), "missing: No such file"),
+        (missing.as_str(), "missing: No such file or directory (os error 2)\n"),
         ("men:64M", "no kind of store men; accepted are PATH"),
         ("mem:64X", "\"64X\" is not a size"),
         ("mem:1", "size must be"),

@@ -203,7 +203,7 @@ fn an_unrepaired_failed_flush_is_the_servers_exit_status() {
     write(&client, 0, &pattern(4096, 1)).unwrap();
     assert_eq!((&mut &client).sync(Tag(0)), Err(DevError::Io));
     drop(client);
-    assert!(matches!(s.server.stop(), Err(StoreError::Device { source: DevError::Io, .. })));
+    assert!(matches!(s.server.stop(), Err(StoreError::Device { cause: DevError::Io, .. })));
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn the_last_flush_covers_what_nobody_synced() {
     let client = s.client();
     write(&client, 0, &pattern(4096, 1)).unwrap();
     drop(client);
-    assert!(matches!(s.server.stop(), Err(StoreError::Device { source: DevError::Io, .. })));
+    assert!(matches!(s.server.stop(), Err(StoreError::Device { cause: DevError::Io, .. })));
 }
 
 #[test]

@@ -51,7 +51,7 @@ impl FileBackend {
     /// # Errors
     /// [`StoreError`] naming the path: not there, locked, not a file or block device, unflushable.
     pub fn open(path: &Path, options: FileOptions) -> Result<Self, StoreError> {
-        let fail = |what: &'static str| move |source| StoreError::file(what, path, source);
+        let fail = |what: &'static str| move |cause| StoreError::file(what, path, cause);
         let known = path.metadata();
         let is_block = known.as_ref().is_ok_and(|m| m.file_type().is_block_device());
         let exists = known.is_ok();
