@@ -89,6 +89,24 @@ impl SimBackend {
     }
 }
 
+/// What the device sees of a batch: neighbours that continue each other are one request, as in the
+/// counters above it, up to the largest.
+fn requests(batch: &[Submission<'_>], max_io: u32) -> impl Iterator<Item = SimRequest> {
+    let mut items = batch.iter().map(|s| (s.op.is_write(), s.op.run())).peekable();
+    core::iter::from_fn(move || {
+        let (write, mut run) = items.next()?;
+        while let Some((_, more)) = items.next_if(|(also, next)| {
+            *also == write
+                && run.end() == Some(next.start)
+                && run.len.saturating_add(next.len) <= u64::from(max_io)
+        }) {
+            run.len = run.len.saturating_add(more.len);
+        }
+        let kind = if write { Kind::Write } else { Kind::Read };
+        Some(SimRequest { kind, start: run.start, len: run.len })
+    })
+}
+
 #[async_trait]
 impl Backend for SimBackend {
     fn caps(&self) -> Caps {
@@ -96,13 +114,10 @@ impl Backend for SimBackend {
     }
 
     async fn submit(&self, batch: &mut [Submission<'_>]) {
-        let mut until = 0;
-        for s in batch.iter() {
-            let run = s.op.run();
-            let kind = if s.op.is_write() { Kind::Write } else { Kind::Read };
-            let acked = self.submit_model(SimRequest { kind, start: run.start, len: run.len });
-            until = until.max(acked);
-        }
+        let until = requests(batch, self.caps.max_io)
+            .map(|request| self.submit_model(request))
+            .max()
+            .unwrap_or(0);
         self.inner.submit(batch).await;
         self.clock.wait_until(until);
     }
@@ -116,5 +131,22 @@ impl Backend for SimBackend {
 
     fn flush_is_instant(&self) -> bool {
         matches!(self.clock, Clock::Virtual(_)) && self.inner.flush_is_instant()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::BackendOp;
+    use std::vec::Vec;
+
+    #[test]
+    fn neighbours_are_one_request_up_to_the_largest() {
+        let bytes = [0u8; 4096];
+        let write = |start| Submission::new(BackendOp::Write { start, buf: &bytes, fua: false });
+        let batch = [write(0), write(4096), write(8192), write(20480), write(24576)];
+        let sizes = |max| requests(&batch, max).map(|r| (r.start, r.len)).collect::<Vec<_>>();
+        assert_eq!(sizes(1 << 20), [(0, 12288), (20480, 8192)]);
+        assert_eq!(sizes(8192), [(0, 8192), (8192, 4096), (20480, 8192)]);
     }
 }
