@@ -387,7 +387,9 @@ impl<F: Format> Fs<F> {
         }
         let mut done = self.set_clean(ctx, ticket, false)?;
         self.marked_dirty = true;
-        if let Some(a) = &mut done.after {
+        if self.policy.ordered()
+            && let Some(a) = &mut done.after
+        {
             // Whatever else changes must not reach the disk before the mark.
             self.meta.cache.epochs.close(a.upto);
         }

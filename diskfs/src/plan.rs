@@ -125,8 +125,9 @@ pub(crate) enum Phase {
     Data { ino: Option<Ino>, cursor: (Ino, u64), upto: u64 },
     /// Epochs in order, with the policy's boundary.
     Epochs { upto: Epoch, current: Option<Epoch>, barrier_due: bool },
-    /// These blocks in any order, whatever their epoch.
-    Blocks { list: Vec<u64>, at: usize },
+    /// These blocks in any order, whatever their epoch. `retry` are those whose older version
+    /// another plan was writing: that write covers less than what this plan must.
+    Blocks { list: Vec<u64>, at: usize, retry: Vec<u64> },
     /// A Sync, unless everything that it must cover is durable.
     Sync { site: Site, cover: Cover, waited: bool },
 }

@@ -45,7 +45,8 @@ pub struct MemDev {
     pub record: bool,
     /// Cache class.
     pub cache: CacheClass,
-    unflushed: Vec<Run>,
+    /// Writes that no flush covered yet, in order: any subset of them may survive a power loss.
+    pub unflushed: Vec<(u64, Vec<u8>)>,
 }
 
 impl MemDev {
@@ -127,7 +128,7 @@ impl RawDev for MemDev {
         self.faults.dead_after_writes = self.faults.dead_after_writes.map(|n| n.saturating_sub(1));
         let dst = range(start, buf.len()).and_then(|r| self.data.get_mut(r));
         dst.ok_or(DevError::OutOfRange)?.copy_from_slice(buf);
-        self.unflushed.push(run);
+        self.unflushed.push((start, buf.to_vec()));
         Ok(())
     }
 
@@ -138,10 +139,10 @@ impl RawDev for MemDev {
             self.unflushed.clear();
             return Err(DevError::Io);
         }
-        for run in core::mem::take(&mut self.unflushed) {
-            let Some(r) = range(run.start, usize::try_from(run.len).unwrap_or(0)) else { continue };
-            if let (Some(dst), Some(src)) = (self.stable.get_mut(r.clone()), self.data.get(r)) {
-                dst.copy_from_slice(src);
+        for (start, bytes) in core::mem::take(&mut self.unflushed) {
+            let dst = range(start, bytes.len()).and_then(|r| self.stable.get_mut(r));
+            if let Some(dst) = dst {
+                dst.copy_from_slice(&bytes);
             }
         }
         Ok(())
@@ -155,7 +156,7 @@ impl RawDev for MemDev {
         let r = range(run.start, usize::try_from(run.len).unwrap_or(usize::MAX));
         let dst = r.and_then(|r| self.data.get_mut(r)).ok_or(DevError::OutOfRange)?;
         dst.fill(0);
-        self.unflushed.push(run);
+        self.unflushed.push((run.start, alloc::vec![0; dst.len()]));
         Ok(())
     }
 }

@@ -4,6 +4,9 @@
 //! stage (`Unlink`), and gives the blocks back after it (`Free`). The crash cases: blocks past the
 //! size are an error to a checker, so the size never stays above what a step frees; a block that is
 //! given out again before its old pointer is durably gone has two owners.
+//!
+//! A file without names is unreachable already, so all of its pieces go at `Free`: removing a
+//! thousand files takes the same few epochs as removing one.
 
 use crate::Ext2;
 use crate::blockmap::{DIRECT, indirect};
@@ -13,6 +16,13 @@ use seawall_diskfs::bytes::{put, u32_at};
 use seawall_diskfs::{Attempt, FsError, Ino, Kind, Refused, Stage, Tx};
 
 const WHAT: &str = "indirect block";
+
+/// Where a shrinking file ends, and the stage of what makes its tail unreachable.
+#[derive(Clone, Copy)]
+struct Cut {
+    block: u64,
+    stage: Stage,
+}
 
 /// A chain of indirect blocks from a slot of the inode down to one that can be cleared.
 struct Branch {
@@ -41,7 +51,8 @@ impl Ext2 {
             self.note_size(tx, &inode)?;
             return Ok(false);
         }
-        let cut = size.div_ceil(self.block_bytes());
+        let stage = if inode.links == 0 { Stage::Free } else { Stage::Unlink };
+        let cut = Cut { block: size.div_ceil(self.block_bytes()), stage };
         let mut freed = Vec::new();
         let more = loop {
             let before = freed.len();
@@ -62,7 +73,7 @@ impl Ext2 {
         if inode.kind == Kind::Dir {
             tx.dir_changed(ino);
         }
-        self.put_inode(tx, ino, &inode, Stage::Unlink)?;
+        self.put_inode(tx, ino, &inode, stage)?;
         freed.sort_unstable();
         self.free_list(tx, &freed)?;
         Ok(more)
@@ -76,20 +87,20 @@ impl Ext2 {
         tx: &mut Tx<'_>,
         ino: Ino,
         inode: &mut Inode,
-        cut: u64,
+        cut: Cut,
         freed: &mut Vec<u64>,
     ) -> Attempt<Option<u64>> {
         let mut base = DIRECT + self.span(1) + self.span(2);
         for depth in [3, 2, 1] {
-            if base + self.span(depth) > cut
-                && let Some(branch) = self.last_branch(tx, inode, depth, base, cut)?
+            if base + self.span(depth) > cut.block
+                && let Some(branch) = self.last_branch(tx, inode, depth, base, cut.block)?
             {
                 return self.clear_branch(tx, ino, inode, &branch, cut, freed).map(Some);
             }
             base -= if depth > 1 { self.span(depth - 1) } else { 0 };
         }
         let mut any = false;
-        for p in inode.block.iter_mut().take(DIRECT as usize).skip(cut.min(DIRECT) as usize) {
+        for p in inode.block.iter_mut().take(DIRECT as usize).skip(cut.block.min(DIRECT) as usize) {
             if *p != 0 {
                 self.check_pointer(u64::from(*p), 0)?;
                 freed.push(u64::from(*p));
@@ -97,7 +108,7 @@ impl Ext2 {
                 any = true;
             }
         }
-        Ok(any.then_some(cut))
+        Ok(any.then_some(cut.block))
     }
 
     /// Follows the last pointers of a slot's tree down to an indirect block that has something to
@@ -149,12 +160,12 @@ impl Ext2 {
         ino: Ino,
         inode: &mut Inode,
         branch: &Branch,
-        cut: u64,
+        cut: Cut,
         freed: &mut Vec<u64>,
     ) -> Attempt<u64> {
         let lost = FsError::Bug("an empty branch of the block map");
         let ((block, _, start), above) = branch.blocks.split_last().ok_or(lost)?;
-        let first = cut.saturating_sub(*start) as usize;
+        let first = cut.block.saturating_sub(*start) as usize;
         let buf = tx.read(*block, WHAT)?;
         // A block higher up is cleared only when it is empty: it has nothing to give back.
         for i in first..self.pointers() as usize {
@@ -164,7 +175,7 @@ impl Ext2 {
                 freed.push(p);
             }
         }
-        if *start >= cut {
+        if *start >= cut.block {
             freed.push(*block);
             match above.last() {
                 None => {
@@ -173,16 +184,16 @@ impl Ext2 {
                     }
                 }
                 Some((holder, index, _)) => {
-                    let buf = tx.modify(*holder, WHAT, indirect(ino, Stage::Unlink))?;
+                    let buf = tx.modify(*holder, WHAT, indirect(ino, cut.stage))?;
                     put(buf, index * 4, &0u32.to_le_bytes())?;
                 }
             }
             return Ok(*start);
         }
-        let buf = tx.modify(*block, WHAT, indirect(ino, Stage::Unlink))?;
+        let buf = tx.modify(*block, WHAT, indirect(ino, cut.stage))?;
         for i in first..self.pointers() as usize {
             put(buf, i * 4, &0u32.to_le_bytes())?;
         }
-        Ok(cut)
+        Ok(cut.block)
     }
 }

@@ -1,31 +1,26 @@
 //! The own mkfs, judged by e2fsck and opened by the engine.
+// Tests throughout: a panic is how one fails.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
 mod common;
 
-use common::{FileDev, debugfs, fsck};
-use seawall_blockdev::BlockDev;
-use seawall_diskfs::{FsError, Timestamp};
+use common::{FileDev, TIME, engine};
 use seawall_ext2::{Ext2, MkfsOptions, OpenOptions, mkfs};
-use std::os::unix::fs::FileExt;
+use seawall_tests::{Scratch, assert_clean, debugfs};
 use std::path::Path;
-
-const TIME: Timestamp = Timestamp { secs: 1_790_000_000, nanos: 0 };
 
 fn options(size: u64, block_size: u32, inode_size: u16) -> MkfsOptions {
     MkfsOptions { block_size, inode_size, ..MkfsOptions::new(size, *b"0123456789abcdef", TIME) }
 }
 
-fn open(path: &Path) -> Result<Ext2, FsError> {
-    let file = std::fs::File::open(path).unwrap();
-    let mut sb = [0u8; 1024];
-    file.read_exact_at(&mut sb, 1024).unwrap();
-    Ext2::open(&sb, file.metadata().unwrap().len(), OpenOptions::default())
+fn open(path: &Path) -> Ext2 {
+    engine(path, OpenOptions::default()).unwrap()
 }
 
 #[test]
 fn every_size_passes_e2fsck() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("image");
+    let dir = Scratch::new();
+    let path = dir.join("image");
     let kib = |n: u64| n << 10;
     let sizes = [
         kib(64),
@@ -49,9 +44,8 @@ fn every_size_passes_e2fsck() {
             for isize in [128, 256] {
                 let mut dev = FileDev::create(&path, size);
                 mkfs(&mut dev, &options(size, bs, isize)).unwrap();
-                dev.sync(seawall_blockdev::Tag(0)).unwrap();
-                fsck(&path);
-                let fs = open(&path).unwrap();
+                assert_clean(&path);
+                let fs = open(&path);
                 assert_eq!(fs.read_only_because(), [""; 0]);
             }
         }
@@ -60,8 +54,8 @@ fn every_size_passes_e2fsck() {
 
 #[test]
 fn large_blocks_and_odd_inodes() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("image");
+    let dir = Scratch::new();
+    let path = dir.join("image");
     for (bs, isize, size) in [
         (8192, 256, 8u64 << 20),
         (65536, 1024, 64 << 20),
@@ -70,32 +64,32 @@ fn large_blocks_and_odd_inodes() {
     ] {
         let mut dev = FileDev::create(&path, size);
         mkfs(&mut dev, &options(size, bs, isize)).unwrap();
-        fsck(&path);
-        open(&path).unwrap();
+        assert_clean(&path);
+        open(&path);
     }
 }
 
 #[test]
 fn old_content_does_not_shine_through() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("image");
+    let dir = Scratch::new();
+    let path = dir.join("image");
     std::fs::write(&path, vec![0xA5; 20 << 20]).unwrap();
     let mut opts = options(20 << 20, 1024, 256);
     opts.label[..7].copy_from_slice(b"seawall");
     opts.inodes = Some(3000);
     mkfs(&mut FileDev::open(&path), &opts).unwrap();
-    fsck(&path);
+    assert_clean(&path);
     let stats = debugfs(&path, "stats");
     assert!(stats.contains("seawall"), "{stats}");
     assert!(stats.contains("30313233-3435-3637-3839-616263646566"), "{stats}");
-    assert!(open(&path).unwrap().superblock().inodes >= 3000);
+    assert!(open(&path).superblock().inodes >= 3000);
     assert!(debugfs(&path, "ls -l /").contains("lost+found"));
 }
 
 #[test]
 fn what_cannot_be_made_is_refused() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("image");
+    let dir = Scratch::new();
+    let path = dir.join("image");
     let mut dev = FileDev::create(&path, 1 << 20);
     for opts in [
         options(2 << 20, 1024, 256),

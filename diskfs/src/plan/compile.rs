@@ -35,6 +35,16 @@ impl<F: Format> Fs<F> {
             PlanReq::After(after) => Ok(self.plan_after(after)),
         };
         let p = compiled.unwrap_or_else(|e| Plan { error: Some(e), ..plan(Site::Syncfs) });
+        if let PlanReq::After(a) = req
+            && a.indirect > 1
+            && self.policy.action(Site::Indirect, true) >= Action::Fua
+        {
+            // New indirect blocks of one write share its Sync.
+            let riders = u64::from(a.indirect.saturating_sub(1));
+            self.stats.count(Site::Indirect, |s| {
+                s.syncs_merged = s.syncs_merged.saturating_add(riders);
+            });
+        }
         self.stats.count(p.site, |s| s.hits = s.hits.saturating_add(1));
         self.next_id = self.next_id.saturating_add(1);
         let id = PlanId(self.next_id);
@@ -65,7 +75,7 @@ impl<F: Format> Fs<F> {
             return Phase::Epochs { upto: need, current: None, barrier_due: false };
         }
         let list = self.nodes.get(ino).map(|n| n.own.iter().copied().collect());
-        Phase::Blocks { list: list.unwrap_or_default(), at: 0 }
+        Phase::Blocks { list: list.unwrap_or_default(), at: 0, retry: Vec::new() }
     }
 
     fn whole_metadata(&self) -> Phase {
@@ -76,7 +86,7 @@ impl<F: Format> Fs<F> {
         let mut list: Vec<u64> = self.meta.cache.epochs.all().map(|(_, b)| b).collect();
         list.sort_unstable();
         list.dedup();
-        Phase::Blocks { list, at: 0 }
+        Phase::Blocks { list, at: 0, retry: Vec::new() }
     }
 
     fn plan_fsync(&self, handle: Handle, datasync: bool) -> Result<Plan, FsError> {
@@ -198,7 +208,7 @@ impl<F: Format> Fs<F> {
         };
         let list: Vec<u64> = own.filter(is_indirect).collect();
         if !self.policy.ordered() {
-            p.phases.push_back(Phase::Blocks { list, at: 0 });
+            p.phases.push_back(Phase::Blocks { list, at: 0, retry: Vec::new() });
         }
         if action >= Action::Fua && !self.policy.ordered() {
             let site = Site::Indirect;

@@ -39,7 +39,7 @@ impl<F: Format> Fs<F> {
                 Phase::Epochs { upto, current, barrier_due } => {
                     self.step_epochs(id, upto, current, barrier_due, limit)
                 }
-                Phase::Blocks { list, at } => self.step_blocks(id, &list, at, limit),
+                Phase::Blocks { list, at, retry } => self.step_blocks(id, &list, at, retry, limit),
                 Phase::Sync { site, cover, waited } => self.step_sync(id, site, cover, waited),
             };
             match look {
@@ -326,30 +326,51 @@ impl<F: Format> Fs<F> {
         }
     }
 
-    fn step_blocks(&mut self, id: PlanId, list: &[u64], at: usize, limit: u64) -> Look {
+    fn step_blocks(
+        &mut self,
+        id: PlanId,
+        list: &[u64],
+        at: usize,
+        mut retry: Vec<u64>,
+        limit: u64,
+    ) -> Look {
         let most = usize::try_from(limit / u64::from(self.geo.block_size)).unwrap_or(PIECES_MAX);
         let upto = at.saturating_add(most.clamp(1, PIECES_MAX)).min(list.len());
         let part = list.get(at..upto).unwrap_or_default();
         if !part.is_empty() {
-            let oldest = |b: &u64| {
-                let v = self.meta.cache.peek(*b)?.dirty.first()?;
-                Some((v.epoch, *b))
-            };
-            let claims: Vec<(Epoch, u64)> = part.iter().filter_map(oldest).collect();
-            self.set_phase(id, Phase::Blocks { list: list.to_vec(), at: upto });
+            let mut claims: Vec<(Epoch, u64)> = Vec::new();
+            for b in part {
+                let Some(v) = self.meta.cache.peek(*b).and_then(|e| e.dirty.first()) else {
+                    continue;
+                };
+                if v.in_flight {
+                    retry.push(*b);
+                } else {
+                    claims.push((v.epoch, *b));
+                }
+            }
+            let phase = Phase::Blocks { list: list.to_vec(), at: upto, retry: retry.clone() };
+            self.set_phase(id, phase);
             return match self.block_step(id, &claims, WriteFlags::default()) {
                 Some(step) => Look::Step(step),
-                None => self.step_blocks(id, list, upto, limit),
+                None => self.step_blocks(id, list, upto, retry, limit),
             };
         }
         if !self.is_idle(id) {
             return Look::Pending;
         }
-        let busy = list.iter().any(|b| {
+        let in_flight = |b: &u64| {
             let e = self.meta.cache.peek(*b);
-            e.is_some_and(|e| e.dirty.iter().any(|v| v.in_flight))
-        });
-        if busy { Look::Busy } else { Look::Next }
+            e.is_some_and(|e| e.dirty.first().is_some_and(|v| v.in_flight))
+        };
+        if retry.iter().any(in_flight) {
+            return Look::Busy;
+        }
+        if retry.is_empty() {
+            return Look::Next;
+        }
+        self.set_phase(id, Phase::Blocks { list: retry.clone(), at: 0, retry: Vec::new() });
+        self.step_blocks(id, &retry, 0, Vec::new(), limit)
     }
 
     /// The sequence that a Sync must reach.
@@ -433,6 +454,12 @@ impl<F: Format> Fs<F> {
         match r.work {
             Work::Sync { site, covers } => {
                 self.sync_in_flight = None;
+                // One try, whatever came of it: a Sync that failed is not sent again by its plan.
+                if let Some(p) = self.plans.get_mut(&r.plan)
+                    && matches!(p.phases.front(), Some(Phase::Sync { .. }))
+                {
+                    p.phases.pop_front();
+                }
                 match result {
                     Ok(seq) if seq >= covers => self.note_durable(seq),
                     Ok(_) => self.sync_failed(r.plan, site, DevError::Protocol),

@@ -17,6 +17,7 @@ use core::panic::PanicInfo;
 // has code and no line here.
 use seawall_blockdev as _;
 use seawall_diskfs as _;
+use seawall_ext2 as _;
 
 struct Refuse;
 

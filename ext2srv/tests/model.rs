@@ -1,0 +1,332 @@
+//! Seeded random operations against a model of the tree, with remounts, on one warm and one cold
+//! host. Each seed ends with e2fsck.
+
+// Tests throughout: a panic is how one fails.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+
+mod common;
+
+use common::{Vol, cold, plain};
+use seawall_diskfs::driver::Host;
+use seawall_diskfs::{FsError, Kind, Refused};
+use seawall_ext2::Ext2;
+use seawall_tests::{Scratch, assert_clean, mke2fs, pattern};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// A small generator: a run is its seed.
+struct Rng(u64);
+
+impl Rng {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % n
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Node {
+    File(Vec<u8>),
+    Dir,
+    Symlink(String),
+}
+
+/// Paths to node numbers, and the nodes.
+#[derive(Default)]
+struct Model {
+    names: BTreeMap<String, usize>,
+    nodes: BTreeMap<usize, Node>,
+    next: usize,
+}
+
+impl Model {
+    fn add(&mut self, path: &str, node: Node) {
+        self.names.insert(path.to_string(), self.next);
+        self.nodes.insert(self.next, node);
+        self.next += 1;
+    }
+
+    fn node(&self, path: &str) -> Option<&Node> {
+        self.names.get(path).map(|n| &self.nodes[n])
+    }
+
+    fn is_dir(&self, path: &str) -> bool {
+        path.is_empty() || matches!(self.node(path), Some(Node::Dir))
+    }
+
+    fn children(&self, path: &str) -> usize {
+        let prefix = format!("{path}/");
+        self.names.keys().filter(|p| p.starts_with(&prefix)).count()
+    }
+
+    fn links(&self, node: usize) -> u32 {
+        self.names.values().filter(|n| **n == node).count() as u32
+    }
+
+    fn drop_name(&mut self, path: &str) {
+        let n = self.names.remove(path).unwrap();
+        if self.links(n) == 0 {
+            self.nodes.remove(&n);
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Create(String),
+    Mkdir(String),
+    Symlink(String, String),
+    Write(String, usize, usize),
+    Truncate(String, usize),
+    Unlink(String),
+    Rmdir(String),
+    Link(String, String),
+    Rename(String, String),
+    Read(String, usize, usize),
+}
+
+fn parent(path: &str) -> &str {
+    path.rfind('/').map_or("", |i| &path[..i])
+}
+
+/// A path in the tree, or one that is not there.
+fn pick(m: &Model, r: &mut Rng) -> String {
+    let dirs: Vec<&str> = [""]
+        .into_iter()
+        .chain(m.names.keys().map(String::as_str).filter(|p| m.is_dir(p)))
+        .filter(|p| p.matches('/').count() < 4)
+        .collect();
+    if r.below(3) == 0 || m.names.is_empty() {
+        let dir = dirs[r.below(dirs.len())];
+        return format!("{dir}/{}{}", "n".repeat(r.below(30)), r.below(40));
+    }
+    m.names.keys().nth(r.below(m.names.len())).unwrap().clone()
+}
+
+fn next_op(m: &Model, r: &mut Rng) -> Op {
+    let path = pick(m, r);
+    let far = if r.below(8) == 0 { 1 << 19 } else { 40_000 };
+    match r.below(20) {
+        0..=3 => Op::Create(path),
+        4 => Op::Mkdir(path),
+        5 => Op::Symlink(path, "t".repeat(1 + r.below(120))),
+        6..=10 => Op::Write(path, r.below(far), 1 + r.below(9000)),
+        11 => Op::Truncate(path, r.below(far)),
+        12..=13 => Op::Unlink(path),
+        14 => Op::Rmdir(path),
+        15 => Op::Link(path, pick(m, r)),
+        16..=17 => Op::Rename(path, pick(m, r)),
+        _ => Op::Read(path, r.below(far), 1 + r.below(20_000)),
+    }
+}
+
+/// What the model says must happen, without changing it. `None`: it succeeds.
+fn refusal(m: &Model, op: &Op) -> Option<Refused> {
+    use Refused::{Exists, Invalid, IsDir, NotDir, NotEmpty, NotFound, NotPermitted};
+    let file = |p: &str| match m.node(p) {
+        None => Some(NotFound),
+        Some(Node::Dir) => Some(IsDir),
+        Some(_) => None,
+    };
+    match op {
+        Op::Create(p) | Op::Mkdir(p) | Op::Symlink(p, _) => m.node(p).map(|_| Exists),
+        Op::Write(p, ..) | Op::Read(p, ..) | Op::Truncate(p, _) => match (m.node(p), op) {
+            (Some(Node::Symlink(_)), Op::Truncate(..)) => Some(Invalid),
+            (Some(Node::Symlink(_)), _) => Some(Refused::Loop),
+            // Reading a directory: the handle opens for reading.
+            _ => file(p),
+        },
+        Op::Unlink(p) => file(p),
+        Op::Rmdir(p) => match m.node(p) {
+            None => Some(NotFound),
+            Some(Node::Dir) if m.children(p) > 0 => Some(NotEmpty),
+            Some(Node::Dir) => None,
+            Some(_) => Some(NotDir),
+        },
+        Op::Link(old, new) => match (m.node(old), m.node(new)) {
+            (None, _) => Some(NotFound),
+            (Some(Node::Dir), _) => Some(NotPermitted),
+            (_, Some(_)) => Some(Exists),
+            _ => None,
+        },
+        Op::Rename(old, new) => {
+            let Some(a) = m.node(old) else { return Some(NotFound) };
+            let dir = matches!(a, Node::Dir);
+            if dir
+                && parent(old) != parent(new)
+                && format!("{new}/").starts_with(&format!("{old}/"))
+            {
+                return Some(Invalid);
+            }
+            match m.node(new) {
+                _ if m.names.get(old) == m.names.get(new) => None,
+                Some(Node::Dir) if !dir => Some(IsDir),
+                Some(Node::Dir) if m.children(new) > 0 => Some(NotEmpty),
+                Some(Node::Dir) | None => None,
+                Some(_) if dir => Some(NotDir),
+                Some(_) => None,
+            }
+        }
+    }
+}
+
+fn apply_model(m: &mut Model, op: &Op) {
+    match op {
+        Op::Create(p) => m.add(p, Node::File(Vec::new())),
+        Op::Mkdir(p) => m.add(p, Node::Dir),
+        Op::Symlink(p, t) => m.add(p, Node::Symlink(t.clone())),
+        Op::Write(p, at, len) => {
+            let n = m.names[p];
+            if let Some(Node::File(data)) = m.nodes.get_mut(&n) {
+                data.resize(data.len().max(at + len), 0);
+                data[*at..at + len].copy_from_slice(&pattern(*len, *at as u64));
+            }
+        }
+        Op::Truncate(p, size) => {
+            let n = m.names[p];
+            if let Some(Node::File(data)) = m.nodes.get_mut(&n) {
+                data.resize(*size, 0);
+            }
+        }
+        Op::Unlink(p) | Op::Rmdir(p) => m.drop_name(p),
+        Op::Link(old, new) => {
+            let n = m.names[old];
+            m.names.insert(new.clone(), n);
+        }
+        Op::Rename(old, new) => {
+            if m.names.get(old) == m.names.get(new) {
+                return;
+            }
+            if m.names.contains_key(new) {
+                m.drop_name(new);
+            }
+            let prefix = format!("{old}/");
+            let moved: Vec<String> =
+                m.names.keys().filter(|p| *p == old || p.starts_with(&prefix)).cloned().collect();
+            for p in moved {
+                let n = m.names.remove(&p).unwrap();
+                m.names.insert(format!("{new}{}", &p[old.len()..]), n);
+            }
+        }
+        Op::Read(..) => {}
+    }
+}
+
+fn apply<H: Host<Format = Ext2>>(v: &mut Vol<H>, m: &Model, op: &Op) -> Result<(), FsError> {
+    match op {
+        Op::Create(p) => v.create(p).map(|_| ()),
+        Op::Mkdir(p) => v.mkdir(p).map(|_| ()),
+        Op::Symlink(p, t) => v.symlink(p, t.as_bytes()).map(|_| ()),
+        Op::Write(p, at, len) => v.write(p, *at as u64, &pattern(*len, *at as u64)),
+        Op::Truncate(p, size) => v.truncate(p, *size as u64),
+        Op::Unlink(p) => v.unlink(p),
+        Op::Rmdir(p) => v.rmdir(p),
+        Op::Link(old, new) => v.link(old, new),
+        Op::Rename(old, new) => v.rename(old, new),
+        Op::Read(p, at, len) => {
+            let got = v.read(p, *at as u64, *len)?;
+            if let Some(Node::File(data)) = m.node(p) {
+                let want = data.get(*at..).unwrap_or_default();
+                assert!(got == want[..want.len().min(*len)], "read of {p} at {at}");
+            }
+            Ok(())
+        }
+    }
+}
+
+/// The whole tree must be what the model says.
+fn compare<H: Host<Format = Ext2>>(v: &mut Vol<H>, m: &Model) {
+    let mut dirs = vec![String::new()];
+    let mut seen = 0;
+    while let Some(dir) = dirs.pop() {
+        for (name, ino, kind) in v.list(&format!("{dir}/")).unwrap() {
+            let path = format!("{dir}/{name}");
+            if path == "/lost+found" {
+                continue;
+            }
+            seen += 1;
+            let attr = v.stat(&path).unwrap();
+            assert_eq!((attr.ino, Some(attr.kind)), (ino, kind));
+            match m.node(&path).unwrap_or_else(|| panic!("{path} should not be there")) {
+                Node::Dir => {
+                    assert_eq!(attr.kind, Kind::Dir);
+                    dirs.push(path);
+                }
+                Node::Symlink(t) => assert_eq!(v.readlink(&path).unwrap(), t.as_bytes()),
+                Node::File(data) => {
+                    let links = m.links(m.names[&path]);
+                    assert_eq!((attr.size, attr.nlink), (data.len() as u64, links), "{path}");
+                    let got = v.read(&path, 0, data.len() + 9).unwrap();
+                    assert!(got == *data, "content of {path}");
+                }
+            }
+        }
+    }
+    assert_eq!(seen, m.names.len());
+}
+
+fn run<H: Host<Format = Ext2>>(
+    image: &Path,
+    seed: u64,
+    (rounds, ops): (usize, usize),
+    open: impl Fn(&Path) -> Vol<H>,
+) -> Vec<String> {
+    let mut r = Rng(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let mut m = Model::default();
+    let mut results = Vec::new();
+    for _ in 0..rounds {
+        let mut v = open(image);
+        compare(&mut v, &m);
+        for _ in 0..ops {
+            let op = next_op(&m, &mut r);
+            let got = apply(&mut v, &m, &op);
+            results.push(format!("{got:?}"));
+            match (refusal(&m, &op), &got) {
+                (None, Ok(())) => apply_model(&mut m, &op),
+                // A full volume: the operation has not happened.
+                (None, Err(FsError::Refused(Refused::NoSpace))) => {}
+                (Some(want), Err(FsError::Refused(e))) if want == *e => {}
+                (want, _) => panic!("seed {seed}: {op:?} gave {got:?}, the model says {want:?}"),
+            }
+        }
+        compare(&mut v, &m);
+        v.unmount();
+        assert_clean(image);
+    }
+    results
+}
+
+const SHAPES: [(u64, &[&str]); 4] = [
+    (3 << 20, &["-b", "1024", "-I", "128", "-N", "100"]),
+    (12 << 20, &["-b", "1024", "-I", "256", "-g", "2048"]),
+    (6 << 20, &["-b", "4096", "-I", "256"]),
+    (16 << 20, &["-b", "2048", "-I", "128"]),
+];
+
+#[test]
+fn random_operations_agree_with_the_model() {
+    for seed in 0..12 {
+        let dir = Scratch::new();
+        let image = dir.join("image");
+        let (size, args) = SHAPES[seed % SHAPES.len()];
+        mke2fs(&image, size, args);
+        let preset = ["default", "hurd-full", "strict"][seed % 3];
+        run(&image, seed as u64, (4, 400), |i| plain(i, preset));
+    }
+}
+
+#[test]
+fn a_cold_host_gives_the_same_results() {
+    for seed in 100..104 {
+        let dir = Scratch::new();
+        let (size, args) = SHAPES[seed % SHAPES.len()];
+        let (warm, chilly) = (dir.join("warm"), dir.join("cold"));
+        mke2fs(&warm, size, args);
+        mke2fs(&chilly, size, args);
+        let a = run(&warm, seed as u64, (2, 250), |i| plain(i, "default"));
+        let b = run(&chilly, seed as u64, (2, 250), |i| cold(i, "default"));
+        assert_eq!(a, b);
+    }
+}

@@ -1,0 +1,373 @@
+//! What a policy promises, held against a disk with a volatile cache.
+//!
+//! The device keeps what the last flush left (`stable`) apart from what reads see. A promise is
+//! checked on `stable`, or on `stable` plus a random part of the unflushed writes: that is what a
+//! power loss may leave. e2fsck is the judge of the structure.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+use seawall_blockdev::{BlockDev, CacheClass, DevError, Numbered};
+use seawall_diskfs::driver::{self, Blocking};
+use seawall_diskfs::testing::{Logged, MemDev, mount};
+use seawall_diskfs::{
+    Ctx, Event, FsError, Handle, Ino, OpenFlags, PlanReq, Refused, Site, SiteStats, Slice,
+    Timestamp,
+};
+use seawall_ext2::{Ext2, MkfsOptions, OpenOptions, mkfs};
+use seawall_tests::{Scratch, e2fsck, run, tool};
+
+type Rig = Blocking<Ext2, Numbered<MemDev>>;
+
+const NOW: Timestamp = Timestamp { secs: 1_700_000_000, nanos: 0 };
+
+fn ctx() -> Ctx {
+    Ctx { now: NOW, ..Ctx::default() }
+}
+
+fn volume(size: u64) -> MemDev {
+    let mut dev = Numbered::new(MemDev::new(vec![0; size as usize]));
+    mkfs(&mut dev, &MkfsOptions { block_size: 4096, ..MkfsOptions::new(size, [7; 16], NOW) })
+        .unwrap();
+    dev.sync(Default::default()).unwrap();
+    dev.into_inner()
+}
+
+fn open(image: &[u8], force: bool) -> Ext2 {
+    let sb: [u8; 1024] = image[1024..2048].try_into().unwrap();
+    Ext2::open(&sb, image.len() as u64, OpenOptions { read_only: false, force }).unwrap()
+}
+
+fn rig(preset: &str) -> Rig {
+    rig_on(volume(16 << 20), preset)
+}
+
+fn rig_on(mut dev: MemDev, preset: &str) -> Rig {
+    dev.record = true;
+    let fs = open(&dev.data, false);
+    mount(fs, Numbered::new(dev), preset).unwrap()
+}
+
+const RW: OpenFlags = OpenFlags {
+    read: true,
+    write: true,
+    append: false,
+    truncate: false,
+    exclusive: false,
+    sync: false,
+    dsync: false,
+};
+
+fn create_with(r: &mut Rig, name: &str, flags: OpenFlags) -> (Ino, Handle) {
+    let root = r.fs.geometry().root;
+    let (a, h) = driver::run(r, &ctx(), |fs, t| {
+        fs.create_open(&ctx(), root, name.as_bytes(), 0o644, flags, t)
+    })
+    .unwrap();
+    (a.ino, h)
+}
+
+fn create(r: &mut Rig, name: &str) -> Handle {
+    create_with(r, name, RW).1
+}
+
+fn put(r: &mut Rig, h: Handle, at: u64, bytes: &[u8]) -> Result<usize, FsError> {
+    let data = Slice::new(seawall_blockdev::PageBuf::from_slice(bytes));
+    driver::run(r, &ctx(), |fs, t| fs.write(&ctx(), h, at, &data, t)).map(|(n, _)| n)
+}
+
+fn fsync(r: &mut Rig, h: Handle) -> Result<(), FsError> {
+    driver::run_plan(r, PlanReq::Fsync { handle: h, datasync: false })
+}
+
+fn close(r: &mut Rig, h: Handle) -> Result<(), FsError> {
+    let verdict = driver::run_plan(r, PlanReq::Close(h));
+    driver::run(r, &ctx(), |fs, _| {
+        fs.clunk(h);
+        fs.statfs(&ctx(), &mut seawall_diskfs::Ticket::new())
+    })
+    .unwrap();
+    verdict
+}
+
+fn fsync_loop(r: &mut Rig, n: usize) {
+    for i in 0..n {
+        let h = create(r, &format!("f{i}"));
+        put(r, h, 0, &[i as u8; 4096]).unwrap();
+        fsync(r, h).unwrap();
+        close(r, h).unwrap();
+    }
+}
+
+fn flushes(r: &Rig) -> usize {
+    r.dev.get_ref().log.iter().filter(|l| **l == Logged::Flush).count()
+}
+
+fn site(r: &Rig, s: Site) -> SiteStats {
+    r.fs.stats().site(s)
+}
+
+fn sent(r: &Rig) -> Vec<(&'static str, u64)> {
+    let stats = r.fs.stats();
+    Site::ALL
+        .iter()
+        .map(|s| (s.name(), stats.site(*s).syncs_sent))
+        .filter(|(_, n)| *n > 0)
+        .collect()
+}
+
+/// The file's bytes on an image as a fresh mount sees it; `None` when the name is not there.
+fn read_back(image: &[u8], name: &str) -> Option<Vec<u8>> {
+    let fs = open(image, true);
+    let mut r = mount(fs, Numbered::new(MemDev::new(image.to_vec())), "default").unwrap();
+    let root = r.fs.geometry().root;
+    let attr = driver::run(&mut r, &ctx(), |fs, t| fs.lookup(&ctx(), root, name.as_bytes(), t));
+    let ino = match attr {
+        Ok(a) => a.ino,
+        Err(FsError::Refused(Refused::NotFound)) => return None,
+        Err(e) => panic!("{name}: {e}"),
+    };
+    let flags = OpenFlags { read: true, ..OpenFlags::default() };
+    let h = driver::run(&mut r, &ctx(), |fs, t| fs.open(&ctx(), ino, flags, t)).unwrap();
+    Some(driver::read(&mut r, &ctx(), h, 0, 1 << 20).unwrap().to_vec())
+}
+
+fn check_clean(image: &[u8]) {
+    let s = Scratch::new();
+    let path = s.join("img");
+    std::fs::write(&path, image).unwrap();
+    let (code, out) = e2fsck(&path);
+    assert_eq!(code, 0, "{out}");
+}
+
+/// Repairs with preen, which must suffice, and returns the repaired image.
+fn preen(image: &[u8]) -> Vec<u8> {
+    let s = Scratch::new();
+    let path = s.join("img");
+    std::fs::write(&path, image).unwrap();
+    let r = run(tool("e2fsck").args(["-p", "-f"]).arg(&path));
+    assert!(r.code() <= 1, "preen does not suffice ({}): {}{}", r.code(), r.stdout, r.stderr);
+    std::fs::read(&path).unwrap()
+}
+
+#[test]
+fn hurd_vanilla_sends_no_sync() {
+    let mut r = rig("hurd-vanilla");
+    fsync_loop(&mut r, 50);
+    driver::unmount(&mut r, &ctx()).unwrap();
+    assert_eq!(sent(&r), []);
+    assert_eq!(flushes(&r), 0);
+    check_clean(&r.dev.get_ref().data);
+}
+
+#[test]
+fn hurd_full_syncs_once_per_fsync_at_inode() {
+    let mut r = rig("hurd-full");
+    fsync_loop(&mut r, 50);
+    driver::unmount(&mut r, &ctx()).unwrap();
+    // hypermetadata: clearing and setting the clean mark. unmount: everything written back; the
+    // second one (the pager's shutdown) finds nothing that is not durable.
+    assert_eq!(sent(&r), [("hypermetadata", 2), ("inode", 50), ("unmount", 1)]);
+    assert_eq!(site(&r, Site::Unmount).syncs_skipped, 1);
+    assert_eq!(flushes(&r), 53);
+    check_clean(&r.dev.get_ref().stable);
+}
+
+#[test]
+fn default_makes_every_acknowledged_file_survive_with_its_name() {
+    let mut r = rig("default");
+    for i in 0..20u8 {
+        let name = format!("f{i}");
+        let h = create(&mut r, &name);
+        put(&mut r, h, 0, &[i; 5000]).unwrap();
+        fsync(&mut r, h).unwrap();
+        close(&mut r, h).unwrap();
+        if i % 5 != 4 {
+            continue;
+        }
+        let image = preen(&r.dev.get_ref().stable);
+        for j in 0..=i {
+            assert_eq!(read_back(&image, &format!("f{j}")), Some(vec![j; 5000]), "after f{i}");
+        }
+    }
+    driver::unmount(&mut r, &ctx()).unwrap();
+    check_clean(&r.dev.get_ref().stable);
+}
+
+#[test]
+fn the_gap_of_the_clean_inode() {
+    for (preset, survives) in [("hurd-full", false), ("default", true), ("linux-ext2", true)] {
+        let mut r = rig(preset);
+        let h = create(&mut r, "f");
+        fsync(&mut r, h).unwrap();
+        put(&mut r, h, 0, &[9; 4096]).unwrap();
+        // The flusher writes everything and flushes nothing behind it.
+        driver::run_plan(&mut r, PlanReq::Whole(Site::Periodic)).unwrap();
+        let before = flushes(&r);
+        fsync(&mut r, h).unwrap();
+        assert_eq!(flushes(&r) > before, survives, "{preset}");
+        let kept = read_back(&preen(&r.dev.get_ref().stable), "f") == Some(vec![9; 4096]);
+        assert_eq!(kept, survives, "{preset}");
+        fsync(&mut r, h).unwrap();
+        assert_eq!(flushes(&r), before + usize::from(survives), "{preset}: nothing left to do");
+    }
+}
+
+#[test]
+fn a_failed_flush_is_a_warning_or_an_error_once_per_handle() {
+    let mut r = rig("hurd-full");
+    let h = create(&mut r, "f");
+    put(&mut r, h, 0, &[1; 4096]).unwrap();
+    r.dev.get_mut().faults.flush = Some(0);
+    fsync(&mut r, h).expect("the Hurd's fsync returns 0");
+    put(&mut r, h, 0, &[2; 4096]).unwrap();
+    fsync(&mut r, h).expect("and again");
+    let events = r.fs.take_events();
+    assert_eq!(events.len(), 1, "{events:?}");
+    assert!(
+        matches!(&events[0], Event::Warning { site: Site::Inode, what } if what.contains("flush failed"))
+    );
+
+    let mut r = rig("default");
+    let (ino, a) = create_with(&mut r, "f", RW);
+    let b = driver::run(&mut r, &ctx(), |fs, t| fs.open(&ctx(), ino, RW, t)).unwrap();
+    put(&mut r, a, 0, &[1; 4096]).unwrap();
+    r.dev.get_mut().faults.flush = Some(0);
+    assert_eq!(fsync(&mut r, a), Err(FsError::Io(DevError::Io)));
+    assert_eq!(fsync(&mut r, b), Err(FsError::Io(DevError::Io)), "each handle hears it");
+    // `Numbered` never trusts its device again; the volume keeps failing rather than lie.
+    assert!(fsync(&mut r, a).is_err());
+    assert_ne!(read_back(&r.dev.get_ref().stable, "f"), Some(vec![1; 4096]));
+}
+
+#[test]
+fn a_store_that_cannot_flush() {
+    let unflushable = || {
+        let mut dev = volume(16 << 20);
+        dev.cache = CacheClass::Unflushable;
+        dev
+    };
+    let mut r = rig_on(unflushable(), "hurd-full");
+    fsync_loop(&mut r, 5);
+    driver::unmount(&mut r, &ctx()).unwrap();
+    assert_eq!((sent(&r), flushes(&r)), (vec![], 0), "no Sync is sent to it");
+
+    let mut r = rig_on(unflushable(), "default");
+    let h = create(&mut r, "f");
+    put(&mut r, h, 0, &[1; 4096]).unwrap();
+    for _ in 0..2 {
+        assert_eq!(fsync(&mut r, h).map_err(|e| e.errno()), Err(95), "Ok would be a lie");
+    }
+    assert_eq!(flushes(&r), 0);
+
+    let mut r = rig_on(unflushable(), "linux-ext2");
+    let h = create(&mut r, "f");
+    fsync(&mut r, h).unwrap();
+    fsync(&mut r, h).unwrap();
+    assert_eq!(r.fs.take_events().len(), 1);
+
+    let dev = unflushable();
+    let fs = open(&dev.data, false);
+    let e = mount(fs, Numbered::new(dev), "strict").unwrap_err();
+    assert!(format!("{e}").contains("cannot flush"), "{e}");
+}
+
+#[test]
+fn a_store_that_dies_mid_write_leaves_nothing_half_done_in_the_cache() {
+    for n in 0..12 {
+        let mut r = rig("default");
+        let h = create(&mut r, "old");
+        put(&mut r, h, 0, &[1; 9000]).unwrap();
+        fsync(&mut r, h).unwrap();
+        put(&mut r, h, 4000, &[2; 9000]).unwrap();
+        let g = create(&mut r, "new");
+        put(&mut r, g, 0, &[3; 9000]).unwrap();
+        r.dev.get_mut().faults.dead_after_writes = Some(n);
+        let died = fsync(&mut r, g);
+        if r.dev.get_ref().faults.dead_after_writes != Some(0) {
+            died.unwrap();
+            continue;
+        }
+        if let Err(e) = died {
+            assert_eq!(e, FsError::Io(DevError::Gone), "after {n} writes");
+        }
+        // It comes back: everything is still in memory.
+        r.dev.get_mut().faults.dead_after_writes = None;
+        fsync(&mut r, g).unwrap();
+        driver::unmount(&mut r, &ctx()).unwrap();
+        let image = r.dev.get_ref().stable.clone();
+        check_clean(&image);
+        assert_eq!(read_back(&image, "new"), Some(vec![3; 9000]));
+        let mut old = vec![1; 4000];
+        old.extend([2; 9000]);
+        assert_eq!(read_back(&image, "old"), Some(old));
+    }
+}
+
+#[test]
+fn an_error_at_any_write_is_heard_and_nothing_is_lost() {
+    for preset in ["default", "linux-ext2", "strict"] {
+        for n in 0..40 {
+            let mut r = rig(preset);
+            r.dev.get_mut().faults.write = Some(n);
+            let script = |r: &mut Rig| -> Result<(), FsError> {
+                let root = r.fs.geometry().root;
+                for name in ["a", "b"] {
+                    let (_, h) = driver::run(r, &ctx(), |fs, t| {
+                        fs.create_open(&ctx(), root, name.as_bytes(), 0o644, RW, t)
+                    })?;
+                    put(r, h, 0, &[7; 70_000])?;
+                    fsync(r, h)?;
+                }
+                Ok(())
+            };
+            let first = script(&mut r);
+            let struck = r.dev.get_ref().faults.write.is_none();
+            assert_eq!(first.is_err(), struck, "{preset}, write {n}: {first:?}");
+            if !struck {
+                break;
+            }
+            script(&mut r).unwrap_or_else(|e| panic!("{preset}, write {n}: retry: {e}"));
+            driver::unmount(&mut r, &ctx()).unwrap_or_else(|e| panic!("{preset}, write {n}: {e}"));
+            // Linux's umount does not flush: its image is what the device would hold in the end.
+            let dev = r.dev.get_ref();
+            let image = if preset == "linux-ext2" { &dev.data } else { &dev.stable };
+            check_clean(image);
+            for name in ["a", "b"] {
+                assert_eq!(read_back(image, name), Some(vec![7; 70_000]), "{preset}, write {n}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_thousand_creates_share_a_few_epochs() {
+    let mut r = rig("default");
+    for i in 0..1000 {
+        let h = create(&mut r, &format!("file-with-a-name-{i}"));
+        close(&mut r, h).unwrap();
+    }
+    driver::run_plan(&mut r, PlanReq::Whole(Site::Syncfs)).unwrap();
+    let s = r.fs.stats();
+    // Mark, creates (two), and two for each of the blocks by which the directory grew.
+    assert!(s.epochs_written <= 30, "{} epochs", s.epochs_written);
+}
+
+#[test]
+fn o_sync_writes_flush_once_per_new_indirect_block() {
+    let mut r = rig_on(volume(64 << 20), "hurd-full");
+    let h = create(&mut r, "plain");
+    for i in 0..16 {
+        put(&mut r, h, i << 20, &vec![1; 1 << 20]).unwrap();
+    }
+    fsync(&mut r, h).unwrap();
+    assert_eq!(site(&r, Site::Indirect).syncs_sent, 0);
+    let (_, h) = create_with(&mut r, "sync", OpenFlags { sync: true, ..RW });
+    for i in 0..16 {
+        put(&mut r, h, i << 20, &vec![1; 1 << 20]).unwrap();
+    }
+    let s = site(&r, Site::Indirect);
+    // 4096 blocks: 12 direct, 1024 under the first indirect block, the rest under 3 blocks below a
+    // double indirect one.
+    assert_eq!(s.syncs_sent + s.syncs_merged, 5, "{s:?}");
+    assert_eq!(site(&r, Site::FsyncMeta).syncs_sent, 0, "the Hurd flushes at the inode");
+    assert_eq!(site(&r, Site::Inode).syncs_sent, 1 + 16);
+}
