@@ -19,7 +19,7 @@ mod target;
 mod workload;
 
 pub use image::{Verdict, check_image, dump};
-pub use job::{Job, Mode, Row, rows};
+pub use job::{Job, Mode, Progress, Row, rows, syncfs_is_durable, volume};
 pub use outcome::{Counted, Latencies, Op, Outcome, Percentiles, Phases};
 pub use provenance::Provenance;
 pub use report::{json, tables};

@@ -70,7 +70,8 @@ fn site_since(now: &SiteStats, old: &SiteStats) -> SiteStats {
     }
 }
 
-fn store_since(now: &Counters, old: &Counters) -> Counters {
+/// What a store did since `old`.
+pub(crate) fn store_since(now: &Counters, old: &Counters) -> Counters {
     Counters {
         reads: now.reads.saturating_sub(old.reads),
         read_bytes: now.read_bytes.saturating_sub(old.read_bytes),

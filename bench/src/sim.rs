@@ -7,7 +7,7 @@
 //! The flusher runs in line, between two calls, when its interval is over or its threshold is
 //! crossed; its time is then part of the caller's, which overstates it against a second thread.
 
-use crate::outcome::Counted;
+use crate::outcome::{Counted, store_since};
 use crate::target::{Nanos, Target};
 use anyhow::{Context, Result, anyhow};
 use seawall_blockdev::{BlockDev, ReadRun, Tag};
@@ -18,7 +18,7 @@ use seawall_diskfs::{
 };
 use seawall_ext2::{Ext2, MkfsOptions, OpenOptions as VolumeOptions};
 use seawall_store::backend::Clock;
-use seawall_store::{AnyStore, OpenOptions, SimClock};
+use seawall_store::{AnyStore, Counters, OpenOptions, SimClock};
 
 /// When virtual time begins: 2026-01-27 00:00:00 UTC, the day of the thread.
 pub const EPOCH_SECS: i64 = 1_769_472_000;
@@ -69,10 +69,12 @@ pub struct SimTarget {
     costs: HostCosts,
     next_pass: Nanos,
     interval: Nanos,
+    /// What the store had done before the mount: mkfs.
+    before: Counters,
 }
 
-/// Opens `store` (a STORE name) in virtual time, makes a volume on it and mounts it. Virtual time
-/// is 0 when this returns: making the volume is not part of any row.
+/// Opens `store` (a STORE name) in virtual time, makes a volume on it and mounts it. Making the
+/// volume is not part of any row: counters begin after it.
 ///
 /// # Errors
 /// The store's name, the volume's options or the policy.
@@ -83,7 +85,9 @@ pub fn mount(
     costs: HostCosts,
 ) -> Result<SimTarget> {
     let clock = Clock::virtual_time();
-    let (mut dev, _) = open(store, &clock)?;
+    let options =
+        OpenOptions { clock: SimClock::Virtual(Some(clock.clone())), ..OpenOptions::default() };
+    let mut dev = seawall_store::open(store, &options)?;
     seawall_ext2::mkfs(&mut dev, mkfs).context("mkfs")?;
     dev.sync(Tag(0)).or_else(unflushable).context("sync after mkfs")?;
     let format = volume(&mut dev)?;
@@ -91,7 +95,8 @@ pub fn mount(
     let fs = Fs::new(format, dev.caps(), dev.seqs(), MountOpts::new(policy)).context("mount")?;
     let started = clock.now();
     let next_pass = started.saturating_add(interval);
-    Ok(SimTarget { host: SimHost { fs, dev }, clock, costs, next_pass, interval })
+    let before = dev.stats().context("store statistics")?.total;
+    Ok(SimTarget { host: SimHost { fs, dev }, clock, costs, next_pass, interval, before })
 }
 
 /// A store that cannot flush is a row of its own: what it promises is the policy's business.
@@ -100,12 +105,6 @@ fn unflushable(e: seawall_blockdev::DevError) -> Result<seawall_blockdev::Seq> {
         seawall_blockdev::DevError::Unsupported => Ok(seawall_blockdev::Seq(0)),
         e => Err(e.into()),
     }
-}
-
-fn open(store: &str, clock: &Clock) -> Result<(AnyStore, ())> {
-    let options =
-        OpenOptions { clock: SimClock::Virtual(Some(clock.clone())), ..OpenOptions::default() };
-    Ok((seawall_store::open(store, &options)?, ()))
 }
 
 /// Reads the superblock and opens the volume.
@@ -251,6 +250,7 @@ impl Target for SimTarget {
 
     fn counted(&mut self) -> Result<Counted> {
         let store = self.host.dev.stats().context("store statistics")?;
-        Ok(Counted::new(&self.host.fs.stats(), store.total))
+        let since = store_since(&store.total, &self.before);
+        Ok(Counted::new(&self.host.fs.stats(), since))
     }
 }
