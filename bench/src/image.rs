@@ -36,10 +36,8 @@ impl Verdict {
 /// # Errors
 /// When it is there and cannot be started.
 pub fn check_image(image: &Path) -> Result<Verdict> {
-    let path = format!(
-        "{}:/usr/local/sbin:/usr/sbin:/sbin",
-        std::env::var("PATH").unwrap_or_default()
-    );
+    let path =
+        format!("{}:/usr/local/sbin:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
     let mut cmd = Command::new("e2fsck");
     cmd.arg("-fn").arg(image).env("PATH", path).env("LC_ALL", "C").stdin(Stdio::null());
     let out = match cmd.output() {

@@ -116,7 +116,8 @@ pub trait Progress {
 impl Job {
     /// Units of all rows, for a progress bar.
     pub fn units(&self) -> u64 {
-        let per_mode = |mode: &Mode| if matches!(mode, Mode::Real(_)) { self.runs.max(1) } else { 1 };
+        let per_mode =
+            |mode: &Mode| if matches!(mode, Mode::Real(_)) { self.runs.max(1) } else { 1 };
         let runs: u64 = self.modes.iter().map(|m| u64::from(per_mode(m))).sum();
         let planned: u64 = self.workloads.iter().map(Workload::planned).sum();
         planned.saturating_mul(runs).saturating_mul(self.policies.len() as u64)

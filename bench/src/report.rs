@@ -3,6 +3,6 @@
 mod json;
 mod table;
 
-pub(crate) use json::label;
 pub use json::json;
+pub(crate) use json::label;
 pub use table::tables;

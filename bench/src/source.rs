@@ -190,7 +190,15 @@ impl Tree {
 
 /// The workspace's folders with sources.
 const OWN: &[&str] = &[
-    "blockdev", "ipc", "diskfs", "store", "ext2srv", "translator", "bench", "tests", "examples",
+    "blockdev",
+    "ipc",
+    "diskfs",
+    "store",
+    "ext2srv",
+    "translator",
+    "bench",
+    "tests",
+    "examples",
     "xtask",
 ];
 

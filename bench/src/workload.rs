@@ -87,7 +87,10 @@ impl Workload {
         match self {
             Self::FsyncLoop { rounds } => {
                 let inodes = u32::try_from(rounds.saturating_add(256)).unwrap_or(u32::MAX);
-                (rounds.saturating_mul(4096).saturating_add(48 << 20).next_multiple_of(16 << 20), inodes)
+                (
+                    rounds.saturating_mul(4096).saturating_add(48 << 20).next_multiple_of(16 << 20),
+                    inodes,
+                )
             }
             Self::Tree(tree) => {
                 let nodes = tree.entries.len() as u64;

@@ -4,8 +4,8 @@
 
 use seawall_bench::sim::{self, HostCosts, SimTarget};
 use seawall_bench::{
-    Job, Mode, Outcome, Progress, Provenance, Run, Tree, Verdict, Workload, check_image, dump, json,
-    rows, volume,
+    Job, Mode, Outcome, Progress, Provenance, Run, Tree, Verdict, Workload, check_image, dump,
+    json, rows, volume,
 };
 use seawall_diskfs::policy::{PRESETS, preset};
 use seawall_diskfs::{Site, SiteStats};
@@ -155,8 +155,13 @@ fn a_moved_cost_is_in_the_row() {
         let mut target = mount(policy, "sim:qemu-ssd:mem:SIZE", &workload);
         let out = workload.run(&mut target, &Run { seed: 1, limit: None, tick: &|_| () }).unwrap();
         assert_eq!(out.done, workload.planned());
-        let written = out.phases.work.site(Site::Data).bytes + out.phases.end.site(Site::Data).bytes;
-        assert!(written >= out.bytes, "{policy}: {written} of {} bytes reached the store", out.bytes);
+        let written =
+            out.phases.work.site(Site::Data).bytes + out.phases.end.site(Site::Data).bytes;
+        assert!(
+            written >= out.bytes,
+            "{policy}: {written} of {} bytes reached the store",
+            out.bytes
+        );
         assert_eq!(out.total(), out.work + out.end);
     }
 }
