@@ -4,8 +4,7 @@
 //! that shares the client's buffer. A piece that a step is writing is frozen: an overwrite makes a
 //! new piece, and no second write of the same blocks starts before the first has ended. A failed
 //! write leaves its pieces dirty, and a failed flush makes written pieces dirty again while they
-//! are
-//! still here.
+//! are still here.
 
 use crate::hash::HashMap;
 use crate::slice::Slice;

@@ -81,8 +81,7 @@ type Op<'a, H, T> = dyn FnMut(&mut Fs<<H as Host>::Format>, &mut Ticket) -> Atte
 ///
 /// # Errors
 /// The operation's, or that of the plan which follows it: then the change has happened in memory
-/// but
-/// the policy's promise was not kept.
+/// but the policy's promise was not kept.
 pub fn run_counted<H: Host, T>(
     host: &mut H,
     ctx: &Ctx,

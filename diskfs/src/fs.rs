@@ -3,8 +3,7 @@
 //!
 //! Every operation is an *attempt*: it either commits as a whole or has not happened. A host holds
 //! one lock around the `Fs`, for processor time only; all I/O is done by the
-//! [driver](crate::driver)
-//! outside of it.
+//! [driver](crate::driver) outside of it.
 
 use crate::cache::BlockCache;
 use crate::data::DataCache;

@@ -2,8 +2,7 @@
 //!
 //! An engine is a [`Format`] (on-disk knowledge) inside an [`Fs`] (caches, order, handles, policy).
 //! Operations look synchronous but do no I/O: a miss returns [`Fault::Need`], the driver fetches
-//! and
-//! calls again. Durability is a [`Policy`] compiled into plans, so every host executes the same
+//! and calls again. Durability is a [`Policy`] compiled into plans, so every host executes the same
 //! barriers.
 //!
 //! The line that nothing here crosses: a sync that says Ok is never a lie.

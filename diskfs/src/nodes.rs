@@ -3,8 +3,7 @@
 //!
 //! An inode that is not in the table was dropped (or never seen); its state is unknown, and unknown
 //! counts as not durable: [`Nodes::floor`] holds the highest sequence and epoch that a dropped
-//! inode
-//! may have needed.
+//! inode may have needed.
 
 use crate::epoch::Epoch;
 use crate::hash::HashMap;
@@ -91,8 +90,7 @@ impl Nodes {
     }
 
     /// Drops inodes that nothing holds: those that are durable, and beyond the limit the others
-    /// too,
-    /// whose needs go to the floor. `has_data` tells which still have data in the cache.
+    /// too, whose needs go to the floor. `has_data` tells which still have data in the cache.
     pub(crate) fn collect(&mut self, durable: (Seq, Epoch), has_data: impl Fn(Ino) -> bool) {
         if self.map.len() < NODES_MAX {
             return;

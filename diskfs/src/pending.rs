@@ -1,11 +1,9 @@
 //! Freed space that may not be given out yet.
 //!
 //! A freed block becomes allocatable when (a) under `reuse = after_barrier`, the epoch that freed
-//! it
-//! is durable, and (b) no data step or live read that started before still covers it. The crash
-//! case:
-//! a block given to a new file before the old file's pointer to it was durably cleared belongs to
-//! two files after power loss, and a checker can only guess whose bytes it holds.
+//! it is durable, and (b) no data step or live read that started before still covers it. The crash
+//! case: a block given to a new file before the old file's pointer to it was durably cleared
+//! belongs to two files after power loss, and a checker can only guess whose bytes it holds.
 
 use crate::epoch::Epoch;
 use crate::{Extent, Ino};

@@ -124,7 +124,7 @@ pub(crate) enum Phase {
     /// Dirty data of one inode, or of all.
     Data { ino: Option<Ino>, cursor: (Ino, u64), upto: u64 },
     /// Epochs in order, with the policy's boundary.
-    Epochs { upto: Epoch, current: Option<Epoch>, barrier_due: bool },
+    Epochs { upto: Epoch, current: Option<Epoch> },
     /// These blocks in any order, whatever their epoch. `retry` are those whose older version
     /// another plan was writing: that write covers less than what this plan must.
     Blocks { list: Vec<u64>, at: usize, retry: Vec<u64> },
@@ -139,6 +139,8 @@ pub(crate) enum Cover {
     Inode(Ino),
     /// What this plan wrote.
     Plan,
+    /// The epochs up to this one that were written and are not known to be durable.
+    Epochs(Epoch),
     /// Every acknowledged write.
     All,
 }

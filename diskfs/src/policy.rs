@@ -1,7 +1,6 @@
 //! The durability policy: which site forces what out, what stands between epochs, who may write an
 //! inode back, and when the flusher runs. It is data; [`crate::Fs`] compiles it into plans, so
-//! every
-//! host executes the same barriers.
+//! every host executes the same barriers.
 //!
 //! A policy never weakens the store's Sync. Where `fsync` is below `barrier`, its Ok means only
 //! what the policy says, and [`Policy::fsync_is_durable`] lets every report print that.
@@ -219,8 +218,7 @@ pub enum OnError {
 #[serde(rename_all = "snake_case")]
 pub enum CleanFsync {
     /// Nothing. A periodic pass that wrote everything without a flush makes the next fsync lie:
-    /// this
-    /// is the Hurd's gap, kept for its presets.
+    /// this is the Hurd's gap, kept for its presets.
     Nothing,
     /// Looks whether everything of the file is durable, and syncs when it is not.
     #[default]

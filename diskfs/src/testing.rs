@@ -2,8 +2,7 @@
 //!
 //! [`MemDev`] is a disk with a volatile cache: `stable` is what a power loss right now would leave
 //! at least, and faults are given by count. [`AllMiss`] starts every attempt with an empty cache,
-//! so
-//! that an engine which keeps state between attempts, or asks in circles, shows itself.
+//! so that an engine which keeps state between attempts, or asks in circles, shows itself.
 
 use crate::driver::Host;
 use crate::{Format, Fs, FsError};

@@ -2,8 +2,7 @@
 //!
 //! Nothing that a transaction changes is visible, or can reach the disk, before it commits as a
 //! whole. An error drops the overlay, so a rename that meets ENOSPC or a read error half way has
-//! not
-//! happened. The overlay is also exactly the set of blocks that a journal would take.
+//! not happened. The overlay is also exactly the set of blocks that a journal would take.
 
 use crate::cache::BlockCache;
 use crate::epoch::Stage;

@@ -1,8 +1,8 @@
 //! The block map: 12 direct pointers in the inode, then a single, a double and a triple indirect
 //! tree.
 //!
-//! Order: a new indirect block carries its pointers at `Init`; what makes it reachable (a pointer in
-//! the inode, or in an indirect block that was there before) comes at `Link`. The crash case: a
+//! Order: a new indirect block carries its pointers at `Init`; what makes it reachable (a pointer
+//! in the inode, or in an indirect block that was there before) comes at `Link`. The crash case: a
 //! durable pointer to an indirect block whose content is still what an earlier file left there.
 
 use crate::Ext2;
@@ -163,8 +163,8 @@ impl Ext2 {
         Ok(runs)
     }
 
-    /// Maps `range` for writing and fills its holes. Changes `inode` in memory only: the caller puts
-    /// it at stage `Link`.
+    /// Maps `range` for writing and fills its holes. Changes `inode` in memory only: the caller
+    /// puts it at stage `Link`.
     pub(crate) fn map_filled(
         &self,
         tx: &mut Tx<'_>,

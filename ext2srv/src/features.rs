@@ -1,12 +1,13 @@
-//! Feature bits and their names (`s_feature_compat`, `_incompat`, `_ro_compat`), as e2fsprogs spells
-//! them. An unknown incompatible feature refuses the volume, an unknown read-only one makes it
-//! read-only, an unknown compatible one means nothing: the rules of the format.
+//! Feature bits and their names (`s_feature_compat`, `_incompat`, `_ro_compat`), as e2fsprogs
+//! spells them. An unknown incompatible feature refuses the volume, an unknown read-only one makes
+//! it read-only, an unknown compatible one means nothing: the rules of the format.
 
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 pub(crate) const COMPAT_HAS_JOURNAL: u32 = 0x4;
+pub(crate) const COMPAT_RESIZE_INODE: u32 = 0x10;
 pub(crate) const COMPAT_SPARSE_SUPER2: u32 = 0x200;
 pub(crate) const INCOMPAT_FILETYPE: u32 = 0x2;
 pub(crate) const INCOMPAT_RECOVER: u32 = 0x4;

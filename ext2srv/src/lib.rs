@@ -11,9 +11,9 @@
 //!   `Corrupt`, naming the block. Nothing on disk makes the engine panic, loop or allocate without
 //!   bound.
 //!
-//! Format facts are those of the Linux header `ext4.h` and of e2fsprogs; field names and offsets are
-//! kept where they are read. Blocks are 1 to 64 KiB, inodes 128 bytes up to a block. Features: see
-//! [`Ext2::open`].
+//! Format facts are those of the Linux header `ext4.h` and of e2fsprogs; field names and offsets
+//! are kept where they are read. Blocks are 1 to 64 KiB, inodes 128 bytes up to a block. Features:
+//! see [`Ext2::open`].
 //!
 //! Left to later: reserved blocks are reported but given to everybody, directories are searched and
 //! filled linearly, and `rename` cannot exchange two names.

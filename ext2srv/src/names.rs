@@ -1,10 +1,10 @@
 //! Creating, linking and removing nodes.
 //!
-//! Order on disk: a new inode, its bitmap bit and a directory's first block (`Init`) before the name
-//! (`Link`); the name gone (`Unlink`) before the link count falls (`Free`). A parent's link count
-//! rises at `Init` and falls at `Free`, so a crash leaves it too high, which a checker mends, and
-//! never too low. Many creations in one directory share their two epochs: nothing of the directory
-//! but its block has to come late.
+//! Order on disk: a new inode, its bitmap bit and a directory's first block (`Init`) before the
+//! name (`Link`); the name gone (`Unlink`) before the link count falls (`Free`). A parent's link
+//! count rises at `Init` and falls at `Free`, so a crash leaves it too high, which a checker mends,
+//! and never too low. Many creations in one directory share their two epochs: nothing of the
+//! directory but its block has to come late.
 
 use crate::Ext2;
 use crate::inode::{I_BLOCK_BYTES, Inode, LINK_MAX};

@@ -1,11 +1,12 @@
 //! The superblock: 1024 bytes at byte 1024 of the volume (`struct ext4_super_block`).
 //!
-//! Every number that another part of the engine divides by, multiplies with or indexes by is checked
-//! here, once, at open. After that the geometry is constant; counts and the state are read from the
-//! block through the transaction each time.
+//! Every number that another part of the engine divides by, multiplies with or indexes by is
+//! checked here, once, at open. After that the geometry is constant; counts and the state are read
+//! from the block through the transaction each time.
 
 use crate::features::{
-    COMPAT_SPARSE_SUPER2, INCOMPAT_KNOWN, INCOMPAT_RECOVER, RO_COMPAT_SPARSE_SUPER, incompat_names,
+    COMPAT_RESIZE_INODE, COMPAT_SPARSE_SUPER2, INCOMPAT_KNOWN, INCOMPAT_RECOVER,
+    RO_COMPAT_SPARSE_SUPER, incompat_names,
 };
 use alloc::borrow::Cow;
 use alloc::format;
@@ -59,6 +60,8 @@ pub struct Superblock {
     pub groups: u32,
     /// Blocks of the group descriptor table.
     pub gdt_blocks: u64,
+    /// Blocks behind each copy of the table that are kept for its growth.
+    pub reserved_gdt_blocks: u16,
     /// `s_feature_compat`.
     pub compat: u32,
     /// `s_feature_incompat`.
@@ -135,6 +138,11 @@ impl Superblock {
             first_ino,
             groups: 0,
             gdt_blocks: 0,
+            reserved_gdt_blocks: if compat & COMPAT_RESIZE_INODE != 0 {
+                u16_at(b, 0xCE)?
+            } else {
+                0
+            },
             compat,
             incompat,
             ro_compat,
@@ -229,11 +237,11 @@ impl Superblock {
         self.ro_compat & RO_COMPAT_SPARSE_SUPER == 0 || sparse_copy(group)
     }
 
-    /// Blocks that hold no files: what `statfs` takes off the total, as Linux's ext2 does.
+    /// Blocks that hold no files: what `statfs` takes off the total, as Linux does.
     pub(crate) fn overhead(&self) -> u64 {
         let copies = (0..self.groups).filter(|g| self.has_super(*g)).count() as u64;
         self.first_data_block
-            + copies * (1 + self.gdt_blocks)
+            + copies * (1 + self.gdt_blocks + u64::from(self.reserved_gdt_blocks))
             + u64::from(self.groups) * (2 + self.inode_table_blocks())
     }
 }

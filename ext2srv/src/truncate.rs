@@ -153,7 +153,8 @@ impl Ext2 {
         Ok(Some(branch))
     }
 
-    /// Clears the last block of a branch behind `cut`, and the block itself when its whole range is.
+    /// Clears the last block of a branch behind `cut`; the block goes too when its whole range is
+    /// behind it.
     fn clear_branch(
         &self,
         tx: &mut Tx<'_>,

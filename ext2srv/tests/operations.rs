@@ -512,6 +512,39 @@ fn old_revision_and_missing_filetype() {
 }
 
 #[test]
+fn blocks_up_to_64_kib() {
+    use seawall_ext2::{MkfsOptions, mkfs};
+    for (block_size, inode_size, size) in [(8192, 256, 16 << 20), (65536, 512, 64 << 20)] {
+        let dir = Scratch::new();
+        let image = dir.join("image");
+        let opts = MkfsOptions { block_size, inode_size, ..MkfsOptions::new(size, [1; 16], TIME) };
+        mkfs(&mut common::FileDev::create(&image, size), &opts).unwrap();
+        let bs = u64::from(block_size);
+        mounted(&image, |v| {
+            v.mkdir("/d").unwrap();
+            for i in 0..400 {
+                v.create(&format!("/d/{i:04}{}", "n".repeat(200))).unwrap();
+            }
+            v.create("/f").unwrap();
+            v.write("/f", 11 * bs, &pattern(3 * bs as usize, 4)).unwrap();
+            v.write("/f", (13 + bs / 4) * bs, b"double").unwrap();
+        });
+        assert_clean(&image);
+        mounted(&image, |v| {
+            assert_eq!(v.list("/d").unwrap().len(), 400);
+            let got = v.read("/f", 11 * bs, 3 * bs as usize).unwrap();
+            assert_same(&got, &pattern(3 * bs as usize, 4));
+            v.truncate("/f", 12 * bs + 5).unwrap();
+            for i in 0..400 {
+                v.unlink(&format!("/d/{i:04}{}", "n".repeat(200))).unwrap();
+            }
+            v.rmdir("/d").unwrap();
+        });
+        assert_clean(&image);
+    }
+}
+
+#[test]
 fn the_clean_mark() {
     let dir = Scratch::new();
     let image = dir.join("image");

@@ -18,4 +18,5 @@ mod listen;
 mod run;
 mod worker;
 
+pub use listen::Listening;
 pub use run::{ServeOptions, Server, serve};

@@ -1,1 +1,16 @@
-//! Not written yet.
+//! Filesystem servers in the Hurd's sense: a process that gives a name space to messages.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
+
+#[cfg(feature = "std")]
+pub mod cli;
+#[cfg(feature = "std")]
+pub mod client;
+pub mod protocol;
+#[cfg(feature = "std")]
+pub mod server;
+pub mod session;

@@ -1,9 +1,8 @@
 //! Reads and writes of file data.
 //!
 //! A write is one transaction: blocks, pointers, size and times commit together with the data's
-//! entry
-//! into the data cache, so a client that dies half way has written nothing. A read is a plan: the
-//! host moves the bytes, and freed blocks are not given out while the plan lives.
+//! entry into the data cache, so a client that dies half way has written nothing. A read is a plan:
+//! the host moves the bytes, and freed blocks are not given out while the plan lives.
 
 use crate::fs::perm::in_file_group;
 use crate::fs::{Done, Fs};

@@ -1,8 +1,7 @@
 //! Changes of attributes and of the size.
 //!
 //! A truncation goes in bounded steps, each of which leaves a consistent file on disk: the size
-//! falls
-//! with the blocks, from the end.
+//! falls with the blocks, from the end.
 
 use crate::fs::data_ops::fill_block;
 use crate::fs::perm::{W, in_file_group, may, may_chown, owns};

@@ -72,7 +72,7 @@ impl<F: Format> Fs<F> {
     fn metadata_phase(&self, ino: Ino) -> Phase {
         let (_, need) = self.nodes.needs(ino);
         if self.policy.ordered() {
-            return Phase::Epochs { upto: need, current: None, barrier_due: false };
+            return Phase::Epochs { upto: need, current: None };
         }
         let list = self.nodes.get(ino).map(|n| n.own.iter().copied().collect());
         Phase::Blocks { list: list.unwrap_or_default(), at: 0, retry: Vec::new() }
@@ -81,7 +81,7 @@ impl<F: Format> Fs<F> {
     fn whole_metadata(&self) -> Phase {
         let upto = self.meta.cache.epochs.newest();
         if self.policy.ordered() {
-            return Phase::Epochs { upto, current: None, barrier_due: false };
+            return Phase::Epochs { upto, current: None };
         }
         let mut list: Vec<u64> = self.meta.cache.epochs.all().map(|(_, b)| b).collect();
         list.sort_unstable();
@@ -228,7 +228,7 @@ impl<F: Format> Fs<F> {
         }
         if self.policy.ordered() {
             let upto = a.upto;
-            p.phases.push_back(Phase::Epochs { upto, current: None, barrier_due: false });
+            p.phases.push_back(Phase::Epochs { upto, current: None });
         } else {
             p.phases.push_back(self.whole_metadata());
         }

@@ -36,9 +36,7 @@ impl<F: Format> Fs<F> {
             };
             let look = match phase {
                 Phase::Data { ino, cursor, upto } => self.step_data(id, ino, cursor, upto, limit),
-                Phase::Epochs { upto, current, barrier_due } => {
-                    self.step_epochs(id, upto, current, barrier_due, limit)
-                }
+                Phase::Epochs { upto, current } => self.step_epochs(id, upto, current, limit),
                 Phase::Blocks { list, at, retry } => self.step_blocks(id, &list, at, retry, limit),
                 Phase::Sync { site, cover, waited } => self.step_sync(id, site, cover, waited),
             };
@@ -240,14 +238,7 @@ impl<F: Format> Fs<F> {
         }
     }
 
-    fn step_epochs(
-        &mut self,
-        id: PlanId,
-        upto: Epoch,
-        current: Option<Epoch>,
-        barrier_due: bool,
-        limit: u64,
-    ) -> Look {
+    fn step_epochs(&mut self, id: PlanId, upto: Epoch, current: Option<Epoch>, limit: u64) -> Look {
         if !self.take_meta(id) {
             return Look::Busy;
         }
@@ -262,9 +253,8 @@ impl<F: Format> Fs<F> {
         {
             // Epoch `c` is written whole.
             self.epoch_written(id, c);
-            let barrier_due = oldest.is_some();
-            self.set_phase(id, Phase::Epochs { upto, current: None, barrier_due });
-            return self.step_epochs(id, upto, None, barrier_due, limit);
+            self.set_phase(id, Phase::Epochs { upto, current: None });
+            return self.step_epochs(id, upto, None, limit);
         }
         let Some(e) = oldest else {
             if !self.is_idle(id) {
@@ -274,13 +264,13 @@ impl<F: Format> Fs<F> {
             return Look::Next;
         };
         let mut flags = WriteFlags::default();
-        if barrier_due && current.is_none() {
-            match self.boundary(id, upto) {
-                Some(look) => return look,
-                None => flags.pre_barrier = self.policy.boundary == Boundary::Order,
+        if current.is_none() {
+            if let Some(look) = self.boundary(id, e) {
+                return look;
             }
+            flags.pre_barrier = self.policy.boundary == Boundary::Order && self.caps.order;
         }
-        self.set_phase(id, Phase::Epochs { upto, current: Some(e), barrier_due: false });
+        self.set_phase(id, Phase::Epochs { upto, current: Some(e) });
         let most = usize::try_from(limit / u64::from(self.geo.block_size)).unwrap_or(PIECES_MAX);
         let list: Vec<(Epoch, u64)> = self
             .meta
@@ -307,22 +297,20 @@ impl<F: Format> Fs<F> {
         self.note_durable(mark);
     }
 
-    /// What stands between two epochs. `None`: go on.
-    fn boundary(&mut self, id: PlanId, upto: Epoch) -> Option<Look> {
+    /// What stands before an epoch that is about to be written: every older one, whichever plan
+    /// wrote it. `None`: go on.
+    fn boundary(&mut self, id: PlanId, epoch: Epoch) -> Option<Look> {
         let order = self.policy.boundary == Boundary::Order && self.caps.order;
         if order || self.policy.boundary == Boundary::None || !self.caps.cache.can_promise() {
             return None;
         }
+        if self.meta.cache.epochs.covering(epoch) == Seq(0) {
+            return None;
+        }
         let site = self.plans.get(&id).map_or(Site::Periodic, |p| p.site);
-        match self.step_sync(id, site, Cover::Plan, false) {
+        match self.step_sync(id, site, Cover::Epochs(epoch), false) {
             Look::Next => None,
-            look => {
-                if let Look::Step(_) = look {
-                    let phase = Phase::Epochs { upto, current: None, barrier_due: false };
-                    self.set_phase(id, phase);
-                }
-                Some(look)
-            }
+            look => Some(look),
         }
     }
 
@@ -379,6 +367,7 @@ impl<F: Format> Fs<F> {
         match cover {
             Cover::Plan => wrote,
             Cover::All => self.marks.acked,
+            Cover::Epochs(upto) => self.meta.cache.epochs.covering(upto),
             Cover::Inode(ino) => {
                 let (seq, need) = self.nodes.needs(ino);
                 wrote.max(seq).max(self.meta.cache.epochs.covering(need))

@@ -1,6 +1,5 @@
 //! A policy file: a base preset and what differs from it. The text format is the host's (TOML in
-//! the
-//! servers); this is the shape. Unknown names are errors, so a mistyped site cannot be skipped.
+//! the servers); this is the shape. Unknown names are errors, so a mistyped site cannot be skipped.
 
 use super::{
     Allocation, Boundary, CleanFsync, ClosePolicy, Exclusion, Flusher, MergeBoundary, OnError,

@@ -17,14 +17,19 @@ const BACKLOG: i32 = 64;
 
 /// A bound socket whose file is removed at the end, if it still is this socket's.
 #[derive(Debug)]
-pub(super) struct Listening {
-    pub(super) listener: Option<UnixListener>,
+pub struct Listening {
+    /// The socket, non-blocking; taken by whoever accepts.
+    pub listener: Option<UnixListener>,
     path: PathBuf,
     inode: Option<(u64, u64)>,
 }
 
 impl Listening {
-    pub(super) fn bind(path: &Path) -> Result<Self, StoreError> {
+    /// Binds and listens, mode 0600.
+    ///
+    /// # Errors
+    /// `SocketBusy` when a server answers there; `File` for everything else, naming the path.
+    pub fn bind(path: &Path) -> Result<Self, StoreError> {
         remove_stale(path)?;
         let fail = |e: io::Error| StoreError::file("listen on", path, e);
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;

@@ -1,0 +1,239 @@
+//! The command line that all filesystem servers share: `mkfs`, `serve`, `ctl` and what is to come.
+//!
+//! Results go to stdout, everything else to stderr. Exit status 0 on success, 1 on failure with one
+//! line saying what was wrong with which object and what to do, 2 on bad usage.
+
+mod ctl;
+mod mkfs;
+mod options;
+mod policy;
+mod serve;
+mod show;
+
+pub use mkfs::MkfsArgs;
+pub use options::MountArgs;
+pub use policy::load as load_policy;
+
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use seawall_blockdev::BlockDev;
+use seawall_diskfs::{Format, FsError};
+use seawall_store::name::parse_size;
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::string::String;
+use std::vec::Vec;
+use std::{eprintln, format};
+use tracing_subscriber::EnvFilter;
+
+/// A server for a format.
+pub trait Volume {
+    /// The format.
+    type Format: Format;
+
+    /// The server's program name: `ext2srv`.
+    const PROGRAM: &'static str;
+    /// The format's name: `ext2`.
+    const FORMAT: &'static str;
+
+    /// Opens the volume on a device.
+    ///
+    /// # Errors
+    /// `Unsupported` names the feature, `Corrupt` the place, `Io` the device's error.
+    fn open(dev: &mut dyn BlockDev, args: &MountArgs) -> Result<Self::Format, FsError>;
+
+    /// Makes a volume. Returns one line that says what was made. Nothing is durable before the
+    /// caller's sync.
+    ///
+    /// # Errors
+    /// `Unsupported` for options that cannot be, else the device's.
+    fn mkfs(dev: &mut dyn BlockDev, args: &MkfsArgs) -> Result<String, FsError>;
+
+    /// Why the volume cannot be written, although that was not asked for; `None` when it can.
+    fn read_only_because(volume: &Self::Format) -> Option<String>;
+
+    /// Names of `-o` options of its own, which [`Volume::open`] finds in [`MountArgs::own`].
+    fn own_options() -> &'static [&'static str] {
+        &[]
+    }
+}
+
+const STORE_HELP: &str = "STORE is PATH, file:PATH[?ro], mem:SIZE, zero:SIZE, sim:PROFILE:STORE, \
+     fault:SPEC:STORE or unix:SOCKET (a store server).\n\
+     Sizes are bytes or a number with K, M, G or T.";
+
+/// Serves a filesystem on a store, makes one, and talks to a server.
+#[derive(Parser)]
+#[command(version, after_help = STORE_HELP)]
+struct Cli {
+    /// Says more on stderr; twice says most. RUST_LOG filters apply.
+    #[arg(short, long, action = clap::ArgAction::Count, global = true)]
+    verbose: u8,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Makes a filesystem on a store.
+    Mkfs(Mkfs),
+    /// Serves the filesystem on a store until SIGINT, SIGTERM or `ctl SOCKET shutdown`.
+    Serve(Serve),
+    /// Asks something of a server; returns when it is done.
+    Ctl(Ctl),
+    /// Mounts a filesystem through FUSE (comes later).
+    #[command(disable_help_flag = true)]
+    Mount(Later),
+    /// Checks a filesystem (comes later).
+    #[command(disable_help_flag = true)]
+    Check(Later),
+}
+
+#[derive(Args)]
+struct Later {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+    _rest: Vec<OsString>,
+}
+
+#[derive(Args)]
+struct Mkfs {
+    /// The store.
+    store: String,
+    /// Size of the filesystem; that of the store by default. Creates the file of a file: store that
+    /// does not exist.
+    #[arg(long, value_parser = parse_size)]
+    size: Option<u64>,
+    /// Size of a block.
+    #[arg(long, value_parser = parse_size)]
+    block_size: Option<u64>,
+    /// Size of an inode in bytes.
+    #[arg(long, value_name = "BYTES")]
+    inode_size: Option<u16>,
+    /// Number of inodes.
+    #[arg(long, value_name = "N")]
+    inodes: Option<u32>,
+    /// Volume name, at most 16 bytes.
+    #[arg(long)]
+    label: Option<String>,
+    /// Volume identity; a random one by default.
+    #[arg(long)]
+    uuid: Option<uuid::Uuid>,
+    /// Features, separated by commas.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    features: Vec<String>,
+    /// With a journal (comes later).
+    #[arg(long)]
+    journal: bool,
+}
+
+#[derive(Args)]
+struct Serve {
+    /// The store.
+    store: String,
+    /// Socket to listen on, created with mode 0600.
+    #[arg(long)]
+    socket: PathBuf,
+    /// Durability policy: the name of a preset, or a file that ends in .toml.
+    #[arg(long, value_name = "NAME-or-FILE", default_value = "default")]
+    policy: String,
+    /// Mount options, separated by commas: ro, rw, force, sync, dirsync, flush, noatime.
+    #[arg(short, long, value_name = "LIST", value_delimiter = ',')]
+    options: Vec<String>,
+    /// Sessions at a time.
+    #[arg(long, value_name = "N", default_value_t = crate::protocol::limit::SESSIONS,
+          value_parser = clap::value_parser!(u32).range(1..=4096))]
+    max_sessions: u32,
+}
+
+#[derive(Args)]
+struct Ctl {
+    /// Socket of the server.
+    socket: PathBuf,
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Makes everything durable, as the policy says.
+    Sync,
+    /// Prints the policy, or puts a preset in force.
+    Policy {
+        /// The preset.
+        name: Option<String>,
+        /// Prints JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Prints what each site did.
+    Stats {
+        /// Prints JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Writes everything back and allows no more changes.
+    RemountRo,
+    /// Writes everything back and ends the server.
+    Shutdown,
+    /// Holds changes back (comes later).
+    Freeze,
+    /// Lets changes go on (comes later).
+    Thaw,
+}
+
+/// Runs the command of a server with these arguments (the first is the program's name).
+pub fn run<V: Volume>(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let command = Cli::command()
+        .name(V::PROGRAM)
+        .bin_name(V::PROGRAM)
+        .about(format!("Serves {} filesystems, makes them, and talks to a server.", V::FORMAT));
+    let parsed = command.try_get_matches_from(args).and_then(|m| Cli::from_arg_matches(&m));
+    let cli = match parsed {
+        Ok(cli) => cli,
+        Err(usage) => return print_usage(&usage),
+    };
+    start_tracing(cli.verbose);
+    let done = match cli.verb {
+        Verb::Mkfs(args) => mkfs::run::<V>(args),
+        Verb::Serve(args) => serve::run::<V>(&args),
+        Verb::Ctl(args) => ctl::run(&args),
+        Verb::Mount(_) => Err(later("mount", "serve")),
+        Verb::Check(_) => Err(later("check", "e2fsck on the image")),
+    };
+    exit(V::PROGRAM, done)
+}
+
+fn later(verb: &str, instead: &str) -> anyhow::Error {
+    anyhow::anyhow!("{verb} comes in a later version; use {instead} for now")
+}
+
+pub(crate) fn print_usage(usage: &clap::Error) -> ExitCode {
+    let _the_terminal_is_gone = usage.print();
+    ExitCode::from(u8::try_from(usage.exit_code()).unwrap_or(2))
+}
+
+pub(crate) fn exit(program: &str, done: anyhow::Result<()>) -> ExitCode {
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{program}: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+pub(crate) fn start_tracing(verbose: u8) {
+    let default = match verbose {
+        0 => "warn",
+        1 => "info",
+        _ => "debug",
+    };
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
+    // An embedder may have its own subscriber: then that one is used.
+    let _set_already = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .try_init();
+}

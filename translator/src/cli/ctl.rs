@@ -1,0 +1,31 @@
+//! `ctl SOCKET VERB`.
+
+use super::{Ctl, What, show};
+use crate::client::Client;
+use crate::protocol::{Control, ControlReply};
+use anyhow::{Result, bail};
+use std::{format, println};
+
+pub(super) fn run(args: &Ctl) -> Result<()> {
+    let (what, json) = match &args.what {
+        What::Sync => (Control::Sync, false),
+        What::Policy { name: None, json } => (Control::PolicyGet, *json),
+        What::Policy { name: Some(name), json } => (Control::PolicySet(name.clone()), *json),
+        What::Stats { json } => (Control::Stats, *json),
+        What::RemountRo => (Control::RemountRo, false),
+        What::Shutdown => (Control::Shutdown, false),
+        What::Freeze => (Control::Freeze, false),
+        What::Thaw => (Control::Thaw, false),
+    };
+    let mut client = Client::connect(&args.socket, &format!("ctl[{}]", std::process::id()))?;
+    let text = match client.control(&what)? {
+        ControlReply::Done => return Ok(()),
+        ControlReply::Policy(p) if json => serde_json::to_string_pretty(&p)?,
+        ControlReply::Policy(p) => show::policy(&p),
+        ControlReply::Stats(s) if json => serde_json::to_string_pretty(&s)?,
+        ControlReply::Stats(s) => show::stats(&s),
+        ControlReply::Failed(why) => bail!("{}: {why}", args.socket.display()),
+    };
+    println!("{}", text.trim_end());
+    Ok(())
+}

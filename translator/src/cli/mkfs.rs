@@ -1,0 +1,85 @@
+//! `mkfs STORE`.
+
+use super::{Mkfs, Volume};
+use crate::server::now;
+use anyhow::{Context, Result, bail};
+use seawall_blockdev::{BlockDev, DevError, Tag};
+use seawall_diskfs::Timestamp;
+use seawall_store::{OpenOptions, open};
+use std::path::Path;
+use std::string::String;
+use std::vec::Vec;
+use std::{eprintln, format, println};
+
+/// What to make. Where something is `None` the format decides.
+#[derive(Clone, Debug)]
+pub struct MkfsArgs {
+    /// Bytes of the volume.
+    pub size: u64,
+    /// Bytes of a block.
+    pub block_size: Option<u64>,
+    /// Bytes of an inode.
+    pub inode_size: Option<u16>,
+    /// Number of inodes.
+    pub inodes: Option<u32>,
+    /// Volume name.
+    pub label: Option<String>,
+    /// Volume identity.
+    pub uuid: [u8; 16],
+    /// Features asked for by name.
+    pub features: Vec<String>,
+    /// With a journal.
+    pub journal: bool,
+    /// Creation time.
+    pub time: Timestamp,
+}
+
+/// The path of a `file:` store or a bare one, if nothing is there.
+fn missing_file(store: &str) -> bool {
+    let path = store.strip_prefix("file:").unwrap_or(store);
+    let is_path = store.starts_with("file:") || !store.contains(':');
+    let path = path.split_once('?').map_or(path, |(path, _)| path);
+    is_path && !path.is_empty() && !Path::new(path).exists()
+}
+
+pub(super) fn run<V: Volume>(args: Mkfs) -> Result<()> {
+    let store = args.store;
+    let create_size = if missing_file(&store) {
+        if args.size.is_none() {
+            bail!("{store}: no such file; give --size to create it");
+        }
+        args.size
+    } else {
+        None
+    };
+    let client_name = format!("{} mkfs[{}]", V::PROGRAM, std::process::id());
+    let options = OpenOptions { create_size, client_name, ..OpenOptions::default() };
+    let mut device = open(&store, &options)?;
+    let caps = device.caps();
+    if caps.read_only {
+        bail!("{store}: the store is read-only");
+    }
+    let args = MkfsArgs {
+        size: args.size.unwrap_or(caps.size),
+        block_size: args.block_size,
+        inode_size: args.inode_size,
+        inodes: args.inodes,
+        label: args.label,
+        uuid: *args.uuid.unwrap_or_else(uuid::Uuid::new_v4).as_bytes(),
+        features: args.features,
+        journal: args.journal,
+        time: now(),
+    };
+    let line = V::mkfs(&mut device, &args).with_context(|| store.clone())?;
+    match device.sync(Tag(0)) {
+        Ok(_) => {}
+        Err(DevError::Unsupported) => {
+            let cache = caps.cache.name();
+            eprintln!("{}: {store}: not durable: its cache is {cache}", V::PROGRAM);
+        }
+        Err(e) => return Err(e).with_context(|| format!("{store}: sync")),
+    }
+    device.close()?;
+    println!("{store}: {line}");
+    Ok(())
+}

@@ -1,0 +1,96 @@
+//! `-o` options, named as the kernel names them.
+
+use anyhow::{Result, bail};
+use seawall_diskfs::policy::{Action, ClosePolicy, Policy, SitePolicy, Waited, When};
+use seawall_diskfs::Site;
+use std::format;
+use std::string::{String, ToString};
+use std::vec::Vec;
+
+/// How to open a volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MountArgs {
+    /// No writes.
+    pub read_only: bool,
+    /// Write although the volume was not cleanly unmounted.
+    pub force: bool,
+    /// Options of the format's own, as (name, value).
+    pub own: Vec<(String, String)>,
+}
+
+const COMMON: [&str; 7] = ["ro", "rw", "force", "sync", "dirsync", "flush", "noatime"];
+
+/// Reads options and applies those that change the policy, whose name then says so.
+pub(super) fn apply(
+    list: &[String],
+    own: &[&str],
+    policy: &mut Policy,
+) -> Result<MountArgs> {
+    let mut args = MountArgs::default();
+    for option in list.iter().filter(|o| !o.is_empty()) {
+        let (name, value) = option.split_once('=').unwrap_or((option, ""));
+        match option.as_str() {
+            "ro" => args.read_only = true,
+            "rw" => args.read_only = false,
+            "force" => args.force = true,
+            // Access times are not kept.
+            "noatime" => {}
+            "sync" => {
+                let changes = Site::ALL.iter().filter(|s| **s != Site::Periodic);
+                changes.for_each(|s| barrier(policy, *s));
+                policy.waited = Waited::All;
+            }
+            "dirsync" => {
+                barrier(policy, Site::Dirent);
+                barrier(policy, Site::Inode);
+                barrier(policy, Site::NameOp);
+            }
+            "flush" => {
+                let (data, inode) = (Action::Submit, Action::Start);
+                policy.close = ClosePolicy { data, inode, ..policy.close };
+            }
+            _ if own.contains(&name) => args.own.push((name.to_string(), value.to_string())),
+            _ => {
+                let known = COMMON.iter().chain(own).copied().collect::<Vec<_>>().join(", ");
+                bail!("-o {option}: no such option; there are {known}");
+            }
+        }
+        if ["sync", "dirsync", "flush"].contains(&option.as_str()) {
+            policy.name = format!("{},{option}", policy.name);
+        }
+    }
+    Ok(args)
+}
+
+fn barrier(policy: &mut Policy, site: Site) {
+    policy.sites.insert(site, SitePolicy { action: Action::Barrier, when: When::Always });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(text: &str) -> Vec<String> {
+        text.split(',').map(String::from).collect()
+    }
+
+    #[test]
+    fn options_change_the_policy_and_its_name() {
+        let mut p = seawall_diskfs::policy::preset("default").unwrap();
+        let args = apply(&list("ro,flush,x=3"), &["x"], &mut p).unwrap();
+        assert!(args.read_only);
+        assert_eq!(args.own, [("x".to_string(), "3".to_string())]);
+        assert_eq!(p.close.data, Action::Submit);
+        assert_eq!(p.name, "default,flush");
+        apply(&list("sync"), &[], &mut p).unwrap();
+        assert_eq!(p.waited, Waited::All);
+        assert_eq!(p.action(Site::NameOp, false), Action::Barrier);
+    }
+
+    #[test]
+    fn an_unknown_option_lists_what_exists() {
+        let mut p = seawall_diskfs::policy::preset("default").unwrap();
+        let e = apply(&list("rw,snyc"), &[], &mut p).unwrap_err().to_string();
+        assert!(e.contains("snyc") && e.contains("dirsync"), "{e}");
+    }
+}

@@ -1,0 +1,73 @@
+//! What a client's calls fail with.
+
+use crate::protocol::op;
+use seawall_ipc::Status;
+use std::io;
+use std::string::String;
+use thiserror::Error;
+
+/// One clear line: what was asked, of which object, and why not.
+#[derive(Debug, Error)]
+pub enum ClientError {
+    /// Nobody answers on the socket.
+    #[error("cannot connect to the filesystem server on {socket}: {source}; is it running?")]
+    Connect {
+        /// The socket.
+        socket: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The server refused the session, or broke the protocol.
+    #[error("{socket}: {problem}")]
+    Peer {
+        /// The socket.
+        socket: String,
+        /// What happened.
+        problem: String,
+    },
+    /// The operation failed.
+    #[error("{path}: {}: {}", op::name(*.op).to_lowercase(), text(*.status, .words))]
+    Op {
+        /// Which operation.
+        op: u16,
+        /// On what.
+        path: String,
+        /// The error number.
+        status: Status,
+        /// What the server said in words, if it did.
+        words: String,
+    },
+}
+
+fn text(status: Status, words: &str) -> String {
+    if words.is_empty() { std::format!("{status}") } else { words.into() }
+}
+
+impl ClientError {
+    /// The Linux error number.
+    pub fn errno(&self) -> u32 {
+        match self {
+            Self::Connect { source, .. } => {
+                source.raw_os_error().and_then(|e| u32::try_from(e).ok()).unwrap_or(Status::EIO.0)
+            }
+            Self::Peer { .. } => Status::ESHUTDOWN.0,
+            Self::Op { status, .. } => status.0,
+        }
+    }
+
+    /// True for this status of the server.
+    pub fn is(&self, status: Status) -> bool {
+        matches!(self, Self::Op { status: s, .. } if *s == status)
+    }
+
+    /// The same error with a path, where there is none yet.
+    #[must_use]
+    pub fn on(mut self, what: impl Into<String>) -> Self {
+        if let Self::Op { path, .. } = &mut self
+            && path.is_empty()
+        {
+            *path = what.into();
+        }
+        self
+    }
+}

@@ -1,0 +1,246 @@
+//! The engine that all sessions share, as a host of the blocking driver.
+
+use seawall_blockdev::{
+    BlockDev, Caps, DevError, ReadRun, Run, Seq, SeqState, Tag, WriteFlags, WriteRun,
+};
+use seawall_diskfs::driver::{self, Host};
+use seawall_diskfs::{Ctx, Event, Format, Fs, FsError, PlanReq, Site, Timestamp};
+use seawall_store::{AnyStore, Client, LocalStore};
+use std::boxed::Box;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// A store that threads share.
+pub enum Device {
+    /// In this process; one request at a time.
+    Local(Mutex<Box<LocalStore>>),
+    /// Behind a socket; its client is shared as it is.
+    Remote(Box<Client>),
+}
+
+impl From<AnyStore> for Device {
+    fn from(store: AnyStore) -> Self {
+        match store {
+            AnyStore::Local(s) => Self::Local(Mutex::new(s)),
+            AnyStore::Remote(c) => Self::Remote(c),
+        }
+    }
+}
+
+impl Device {
+    fn on<R>(&self, f: impl FnOnce(&mut dyn BlockDev) -> R) -> R {
+        match self {
+            Self::Local(s) => f(&mut **s.lock().unwrap_or_else(PoisonError::into_inner)),
+            Self::Remote(c) => f(&mut &**c),
+        }
+    }
+}
+
+impl BlockDev for &Device {
+    fn caps(&self) -> Caps {
+        self.on(|d| d.caps())
+    }
+
+    fn seqs(&self) -> SeqState {
+        self.on(|d| d.seqs())
+    }
+
+    fn read(&mut self, runs: &mut [ReadRun<'_>], tag: Tag) -> Result<(), DevError> {
+        self.on(|d| d.read(runs, tag))
+    }
+
+    fn write(&mut self, runs: &[WriteRun<'_>], flags: WriteFlags) -> Result<Seq, DevError> {
+        self.on(|d| d.write(runs, flags))
+    }
+
+    fn sync(&mut self, tag: Tag) -> Result<Seq, DevError> {
+        self.on(|d| d.sync(tag))
+    }
+
+    fn discard(&mut self, run: Run, tag: Tag) -> Result<Seq, DevError> {
+        self.on(|d| d.discard(run, tag))
+    }
+
+    fn write_zeroes(&mut self, run: Run, tag: Tag) -> Result<Seq, DevError> {
+        self.on(|d| d.write_zeroes(run, tag))
+    }
+}
+
+/// What the flusher waits for.
+#[derive(Default)]
+struct Wakeup {
+    wanted: bool,
+    stop: bool,
+}
+
+/// A mounted filesystem and its store, shared by sessions, flusher and whoever stops them.
+pub struct Engine<F> {
+    fs: Mutex<Fs<F>>,
+    /// Signalled when a step or a plan ended.
+    changed: Condvar,
+    device: Device,
+    /// Held for reading while operations run; holds the unmount's result once there was one.
+    gate: RwLock<Option<Result<(), FsError>>>,
+    wakeup: Mutex<Wakeup>,
+    woken: Condvar,
+}
+
+impl<F: Format> Engine<F> {
+    /// Over a mounted filesystem and the store that it was mounted from.
+    pub fn new(fs: Fs<F>, device: Device) -> Self {
+        Self {
+            fs: Mutex::new(fs),
+            changed: Condvar::new(),
+            device,
+            gate: RwLock::new(None),
+            wakeup: Mutex::default(),
+            woken: Condvar::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Fs<F>> {
+        self.fs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A host of the driver for the calling thread.
+    pub fn host(&self) -> EngineHost<'_, F> {
+        EngineHost { engine: self, device: &self.device }
+    }
+
+    /// Runs operations, unless the volume is unmounted already (`None`).
+    pub fn while_mounted<R>(&self, f: impl FnOnce(&mut EngineHost<'_, F>) -> R) -> Option<R> {
+        let out = self.mounted(f)?;
+        if self.lock().wants_writeback() {
+            let mut w = self.wakeup.lock().unwrap_or_else(PoisonError::into_inner);
+            w.wanted = true;
+            self.woken.notify_one();
+        }
+        Some(out)
+    }
+
+    /// Runs something and logs what a person should hear of.
+    fn mounted<R>(&self, f: impl FnOnce(&mut EngineHost<'_, F>) -> R) -> Option<R> {
+        let gate = self.gate.read().unwrap_or_else(PoisonError::into_inner);
+        if gate.is_some() {
+            return None;
+        }
+        let out = f(&mut self.host());
+        log(&self.lock().take_events());
+        Some(out)
+    }
+
+    /// Unmounts: waits for operations under way, lets no more begin, writes everything back and
+    /// runs the unmount site. A second call gets the first one's result.
+    ///
+    /// # Errors
+    /// The unmount's; the volume is then left marked as in use.
+    pub fn unmount(&self) -> Result<(), FsError> {
+        let mut gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(done) = &*gate {
+            return done.clone();
+        }
+        let ctx = Ctx { now: now(), cred: None, owner: (0, 0) };
+        let done = driver::unmount(&mut self.host(), &ctx);
+        log(&self.lock().take_events());
+        *gate = Some(done.clone());
+        done
+    }
+
+    /// The flusher's life: a pass at each interval of the policy, or when there is enough to write.
+    pub(super) fn flush_until_stopped(&self) {
+        let mut failed = false;
+        loop {
+            let interval = self.lock().policy().flusher.interval_ms.max(1);
+            if self.wait_for_flush(Duration::from_millis(interval), failed) {
+                return;
+            }
+            // The next request wakes the flusher again if one pass was not enough.
+            let pass = self.mounted(|host| {
+                if host.with(|fs| !fs.is_dirty()) {
+                    return Ok(());
+                }
+                driver::run_plan(host, PlanReq::Whole(Site::Periodic))
+            });
+            match pass {
+                None => return,
+                Some(Ok(())) => failed = false,
+                Some(Err(e)) => {
+                    tracing::warn!(error = %e, "writing back failed; what is dirty stays dirty");
+                    failed = true;
+                }
+            }
+        }
+    }
+
+    /// True when the flusher is to end. After a failed pass only the interval counts, so that a
+    /// dead store is not asked again at every request.
+    fn wait_for_flush(&self, interval: Duration, failed: bool) -> bool {
+        let guard = self.wakeup.lock().unwrap_or_else(PoisonError::into_inner);
+        let idle = |w: &mut Wakeup| !w.stop && (failed || !w.wanted);
+        let (mut w, _) = self
+            .woken
+            .wait_timeout_while(guard, interval, idle)
+            .unwrap_or_else(PoisonError::into_inner);
+        w.wanted = false;
+        w.stop
+    }
+
+    pub(super) fn stop_flusher(&self) {
+        let mut w = self.wakeup.lock().unwrap_or_else(PoisonError::into_inner);
+        w.stop = true;
+        self.woken.notify_all();
+    }
+}
+
+/// One thread's way to the engine.
+pub struct EngineHost<'e, F> {
+    engine: &'e Engine<F>,
+    device: &'e Device,
+}
+
+impl<'e, F: Format> Host for EngineHost<'e, F> {
+    type Format = F;
+    type Dev = &'e Device;
+
+    fn with<R>(&mut self, f: impl FnOnce(&mut Fs<F>) -> R) -> R {
+        f(&mut self.engine.lock())
+    }
+
+    fn dev(&mut self) -> &mut &'e Device {
+        &mut self.device
+    }
+
+    fn wait(&mut self, seen: u64) -> Result<(), FsError> {
+        let fs = self.engine.lock();
+        let _fs = self
+            .engine
+            .changed
+            .wait_while(fs, |fs| fs.generation() == seen)
+            .unwrap_or_else(PoisonError::into_inner);
+        Ok(())
+    }
+
+    fn wake(&mut self) {
+        self.engine.changed.notify_all();
+    }
+}
+
+fn log(events: &[Event]) {
+    for e in events {
+        match e {
+            Event::Warning { site, what } => tracing::warn!(site = site.name(), "{what}"),
+            Event::ReadOnly { why } => tracing::warn!("the volume is read-only now: {why}"),
+        }
+    }
+}
+
+/// The time of day.
+pub(crate) fn now() -> Timestamp {
+    match SystemTime::now().duration_since(UNIX_EPOCH) {
+        Ok(d) => Timestamp {
+            secs: i64::try_from(d.as_secs()).unwrap_or(i64::MAX),
+            nanos: d.subsec_nanos(),
+        },
+        Err(_) => Timestamp::default(),
+    }
+}

@@ -1,0 +1,198 @@
+//! What is asked of the server itself.
+
+use super::files::sync_all;
+use super::{Answer, Fail, Input, Made, Outcome, Result, Session, answer, parse};
+use crate::protocol::{Control, ControlReply, Counter, PolicyInfo, SiteCounters, StatsReply};
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt::Write;
+use seawall_diskfs::driver::{self, Host};
+use seawall_diskfs::policy::{PRESETS, Policy, When, preset};
+use seawall_diskfs::{Format, Fs, FsError, Refused, Site, Timestamp};
+use seawall_ipc::{Request, Status, encode_body};
+
+/// Attempts at catching a moment without dirty blocks while other sessions go on.
+const SWITCH_TRIES: u32 = 16;
+
+impl Session {
+    pub(super) fn control<H: Host>(
+        &mut self,
+        host: &mut H,
+        now: Timestamp,
+        request: &Request,
+        input: &Input,
+    ) -> Outcome {
+        match self.admitted(input) {
+            Ok(Control::Shutdown) => Outcome::Shutdown,
+            Ok(what) => Outcome::Answer(finish(request, self.act(host, now, what))),
+            Err(e) => Outcome::Answer(finish(request, Err(e))),
+        }
+    }
+
+    fn admitted(&self, input: &Input) -> Result<Control> {
+        if !self.greeted {
+            return Err(Status::EPROTO.into());
+        }
+        let what = parse(input)?;
+        if self.peer.uid != 0 && self.peer.uid != self.server.owner {
+            return Err(Refused::NotPermitted.into());
+        }
+        Ok(what)
+    }
+
+    fn act<H: Host>(
+        &mut self,
+        host: &mut H,
+        now: Timestamp,
+        what: Control,
+    ) -> Result<ControlReply> {
+        match what {
+            Control::Sync => sync_all(host)?,
+            Control::PolicyGet => return Ok(ControlReply::Policy(host.with(|fs| info(fs)))),
+            Control::PolicySet(name) => {
+                let policy = preset(&name).ok_or_else(|| {
+                    let known = PRESETS.join(", ");
+                    let text = format!("no policy '{name}'; there are {known}");
+                    Fail::Text(Status::EINVAL, text)
+                })?;
+                switch(host, policy)?;
+                return Ok(ControlReply::Policy(host.with(|fs| info(fs))));
+            }
+            Control::Stats => return Ok(ControlReply::Stats(host.with(|fs| stats(fs)))),
+            Control::RemountRo => driver::remount_ro(host, &self.ctx(now))?,
+            Control::Freeze | Control::Thaw | Control::Shutdown => {
+                return Err(Status::EOPNOTSUPP.into());
+            }
+        }
+        Ok(ControlReply::Done)
+    }
+}
+
+/// A control reply says in words what went wrong, beside the status.
+pub(super) fn finish(request: &Request, result: Result<ControlReply>) -> Answer {
+    let (failed, words) = match result {
+        Ok(reply) => return answer(request, Made::body(&reply)),
+        Err(Fail::Fs(e)) => {
+            let words = e.to_string();
+            (Fail::Fs(e), words)
+        }
+        Err(Fail::Text(s, words)) => (Fail::Status(s), words),
+        Err(Fail::Status(s)) => (Fail::Status(s), s.to_string()),
+        Err(walk @ Fail::Walk(..)) => (walk, String::new()),
+    };
+    let mut out = answer(request, Err(failed));
+    out.body = encode_body(&ControlReply::Failed(words)).unwrap_or_default();
+    out
+}
+
+/// Puts a policy in force between two operations, everything synced under both.
+fn switch<H: Host>(host: &mut H, new: Policy) -> Result<()> {
+    let old = host.with(|fs| fs.policy().clone());
+    for _ in 0..SWITCH_TRIES {
+        sync_all(host)?;
+        match host.with(|fs| fs.set_policy(new.clone())) {
+            Ok(()) => return settle(host, old),
+            Err(FsError::Refused(Refused::Busy)) => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Err(Refused::Busy.into())
+}
+
+/// The sync under the new policy. When it cannot be, the old one comes back.
+fn settle<H: Host>(host: &mut H, old: Policy) -> Result<()> {
+    let Err(e) = sync_all(host) else { return Ok(()) };
+    let new = host.with(|fs| fs.policy().name.clone());
+    let back = host.with(|fs| fs.set_policy(old.clone()));
+    let now = if back.is_ok() { &old.name } else { &new };
+    let text = format!("the sync under policy {new} failed ({e}); policy {now} is in force");
+    Err(Fail::Text(Status(u32::try_from(e.errno()).unwrap_or(Status::EIO.0)), text))
+}
+
+/// What makes fsync's Ok less than durable on this mount; `None` when Ok means durable.
+pub fn not_durable<F: Format>(fs: &Fs<F>) -> Option<String> {
+    let cache = fs.caps().cache;
+    if !cache.can_promise() {
+        return Some(format!("the store cannot flush (its cache is {})", cache.name()));
+    }
+    let p = fs.policy();
+    (!p.fsync_is_durable())
+        .then(|| format!("policy {}: fsync returns Ok without a flush of the store", p.name))
+}
+
+fn info<F: Format>(fs: &Fs<F>) -> PolicyInfo {
+    let p = fs.policy();
+    PolicyInfo {
+        name: p.name.clone(),
+        not_durable: not_durable(fs),
+        presets: PRESETS.iter().map(ToString::to_string).collect(),
+        text: text(p),
+    }
+}
+
+/// The policy, one line for each setting.
+fn text(p: &Policy) -> String {
+    let mut out = String::new();
+    let mut line = |name: &str, value: String| {
+        // Writing to a string cannot fail.
+        let _ok = writeln!(out, "{name:<18} {}", value.to_lowercase());
+    };
+    for (site, s) in &p.sites {
+        let when = if s.when == When::Waited { String::new() } else { format!(", {:?}", s.when) };
+        line(site.name(), format!("{:?}{when}", s.action));
+    }
+    line("close", format!("data {:?}, inode {:?}", p.close.data, p.close.inode));
+    line("boundary", format!("{:?}", p.boundary));
+    line("reuse", format!("{:?}", p.reuse));
+    line("waited", format!("{:?}", p.waited));
+    line("exclusion", format!("{:?}", p.exclusion));
+    line("on_unsupported", format!("{:?}", p.on_unsupported));
+    line("on_error", format!("{:?}", p.on_error));
+    line("clean_fsync", format!("{:?}", p.clean_fsync));
+    line("flusher", format!("every {} ms", p.flusher.interval_ms));
+    out
+}
+
+fn stats<F: Format>(fs: &Fs<F>) -> StatsReply {
+    let s = fs.stats();
+    let sites = Site::ALL.iter().map(|site| (*site, s.site(*site)));
+    let sites: Vec<SiteCounters> = sites
+        .filter(|(_, c)| *c != Default::default())
+        .map(|(site, c)| SiteCounters {
+            site,
+            hits: c.hits,
+            writes: c.writes,
+            bytes: c.bytes,
+            syncs_sent: c.syncs_sent,
+            syncs_merged: c.syncs_merged,
+            syncs_skipped: c.syncs_skipped,
+            syncs_failed: c.syncs_failed,
+        })
+        .collect();
+    let (meta, data) = fs.memory();
+    let counter = |name: &str, value: u64| Counter { name: name.to_string(), value };
+    StatsReply {
+        policy: fs.policy().name.clone(),
+        cache: fs.caps().cache.name().to_string(),
+        not_durable: not_durable(fs),
+        read_only: fs.is_read_only(),
+        sites,
+        counters: [
+            counter("commits", s.commits),
+            counter("restarts", s.restarts),
+            counter("epochs written", s.epochs_written),
+            counter("epochs open, most", s.epochs_open_max),
+            counter("cache hits", s.cache_hits),
+            counter("cache misses", s.cache_misses),
+            counter("dirty data bytes", s.dirty_bytes),
+            counter("dirty blocks", s.dirty_blocks),
+            counter("metadata cache bytes", meta as u64),
+            counter("data cache bytes", data),
+            counter("open handles", fs.open_handles() as u64),
+            counter("acknowledged sequence", fs.seqs().acked.0),
+            counter("durable sequence", fs.seqs().durable.0),
+        ]
+        .into(),
+    }
+}
