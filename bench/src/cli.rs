@@ -126,6 +126,9 @@ struct RunArgs {
 /// Runs the command with these arguments (the first is the program's name).
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
+    if let Some(status) = crate::real::hidden(&args) {
+        return status;
+    }
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(usage) => {

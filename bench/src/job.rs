@@ -2,6 +2,7 @@
 
 use crate::image::{Verdict, check_image, dump};
 use crate::outcome::Outcome;
+use crate::real;
 use crate::seed::Seed;
 use crate::sim::{self, EPOCH_SECS, HostCosts};
 use crate::target::Nanos;
@@ -14,7 +15,7 @@ use seawall_ext2::MkfsOptions;
 use std::path::PathBuf;
 
 /// Timed calls of a real row stop after this long, ns.
-pub const REAL_LIMIT: Nanos = 3_000_000_000;
+pub(crate) const REAL_LIMIT: Nanos = 3_000_000_000;
 
 /// Whose time a row is in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +65,8 @@ pub struct Row {
     pub syncfs_durable: bool,
     /// What the caches held when the clock started.
     pub warmth: &'static str,
+    /// What the store server took to stop after the unmount, ns: its own last flush is in there.
+    pub store_stop: Option<Nanos>,
     /// Declared host costs of a virtual row.
     pub costs: Option<HostCosts>,
     /// The run; with several, the one in the middle by rate.
@@ -141,7 +144,9 @@ pub fn rows(job: &Job, progress: &dyn Progress) -> Result<Vec<Row>> {
                 progress.row(&label);
                 let made = match mode {
                     Mode::Virtual(device) => simulated(job, workload, policy, device, progress),
-                    Mode::Real(_) => anyhow::bail!("real rows: not there yet"),
+                    Mode::Real(store) => {
+                        real::row(job, workload, &policy, store.as_deref(), progress)
+                    }
                 };
                 rows.push(made.with_context(|| label)?);
             }
@@ -181,6 +186,7 @@ fn simulated(
         syncfs_durable,
         warmth: workload.warmth(),
         costs: Some(costs),
+        store_stop: None,
         rates: vec![outcome.rate()],
         outcome,
         verdict,

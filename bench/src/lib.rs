@@ -11,6 +11,7 @@ mod job;
 mod outcome;
 mod place;
 mod provenance;
+mod real;
 mod report;
 mod seed;
 pub mod sim;

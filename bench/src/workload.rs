@@ -150,6 +150,12 @@ impl<'a> Meter<'a> {
         Ok(())
     }
 
+    /// Whether setup may go on: a limited run gives each part of it a sixth of its limit.
+    fn may_warm<T: Target>(&self, t: &T, since: Nanos) -> bool {
+        let spent = t.now().saturating_sub(since);
+        self.run.limit.is_none_or(|limit| spent < limit / 6)
+    }
+
     /// One call, timed.
     fn time<T: Target, R>(
         &mut self,

@@ -44,6 +44,7 @@ fn row(r: &Row, base: Option<f64>) -> Value {
         "work_ns": o.work,
         "end_ns": o.end,
         "total_ns": o.total(),
+        "store_stop_ns": r.store_stop,
         "per_second": o.rate(),
         "mb_per_second": o.megabytes(),
         "ratio_to_baseline": base.map(|b| o.rate() / b),

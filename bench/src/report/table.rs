@@ -82,7 +82,12 @@ fn price(group: &[&Row], base: Option<f64>) -> Table {
     if runs {
         header.push(format!("spread {unit}/s"));
     }
-    header.extend(["end s".into(), "total s".into(), "e2fsck -fn".into()]);
+    let store = group.iter().any(|r| r.store_stop.is_some());
+    header.extend(["end s".into(), "total s".into()]);
+    if store {
+        header.push("store s".into());
+    }
+    header.push("e2fsck -fn".into());
     let last = header.len().saturating_sub(1);
     let mut t = new_table(header, &[0, 1, 2, last]);
     for r in group {
@@ -112,11 +117,11 @@ fn price(group: &[&Row], base: Option<f64>) -> Table {
             let (low, high) = r.spread();
             cells.push(format!("{low:.0}-{high:.0}"));
         }
-        cells.extend([
-            format!("{:.3}", seconds(o.end)),
-            format!("{:.3}", seconds(o.total())),
-            r.verdict.text(),
-        ]);
+        cells.extend([format!("{:.3}", seconds(o.end)), format!("{:.3}", seconds(o.total()))]);
+        if store {
+            cells.push(r.store_stop.map_or("-".into(), |n| format!("{:.3}", seconds(n))));
+        }
+        cells.push(r.verdict.text());
         t.add_row(cells);
     }
     t
@@ -218,6 +223,11 @@ fn notes(group: &[&Row]) -> Vec<String> {
         notes.push(
             "A real row stops after 3 s of timed calls. Each call is an RPC to ext2srv, which \
              talks to store over a second socket."
+                .into(),
+        );
+        notes.push(
+            "store s: stopping the store server after the unmount; its own last flush is in there. \
+             Syncs at end: sent ones only, as the store saw them."
                 .into(),
         );
     }
