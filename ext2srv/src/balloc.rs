@@ -17,6 +17,31 @@ const WHAT: &str = "block bitmap";
 /// Runs at least this long look for a whole clear byte before they take single bits.
 const LONG_RUN: u64 = 8;
 
+/// A search that passed over more pending bits than this remembers where it ended.
+pub(crate) const PENDING_MANY: u64 = 64;
+
+/// Key of the hint that says how far a group's block bitmap is all taken or pending.
+fn skip_hint(group: u32) -> u64 {
+    u64::from(group) << 8 | 3
+}
+
+/// Where a search may begin that would pass over many pending bits first. Valid for the second in
+/// which it was set: pending space does not stay pending for long.
+pub(crate) fn skipped(tx: &Tx<'_>, key: u64) -> u64 {
+    let hint = tx.hint(key).unwrap_or(0);
+    if hint >> 32 == second(tx) { hint & 0xFFFF_FFFF } else { 0 }
+}
+
+/// Remembers the bit at which such a search ended.
+pub(crate) fn set_skipped(tx: &mut Tx<'_>, key: u64, bit: u64) {
+    let hint = second(tx) << 32 | bit & 0xFFFF_FFFF;
+    tx.set_hint(key, hint);
+}
+
+fn second(tx: &Tx<'_>) -> u64 {
+    tx.now().secs.cast_unsigned() & 0xFFFF_FFFF
+}
+
 impl Ext2 {
     /// Where a file without blocks starts: its inode's group.
     pub(crate) fn home_goal(&self, ino: Ino) -> Attempt<u64> {
@@ -55,6 +80,8 @@ impl Ext2 {
     ) -> Attempt<Option<Extent>> {
         let map = tx.read(g.block_bitmap, WHAT)?;
         let bits = self.sb.group_end(g.index) - self.sb.group_start(g.index);
+        // A search from the group's start has no place of its own to be near to.
+        let from = if from == 0 { skipped(tx, skip_hint(g.index)).min(bits) } else { from };
         let at_goal = first_clear(&map, from, bits) == Some(from);
         if want >= LONG_RUN && !at_goal {
             for (a, b) in [(from, bits), (0, from)] {
@@ -83,13 +110,18 @@ impl Ext2 {
     ) -> Option<Extent> {
         let base = self.sb.group_start(g.index);
         let (mut at, to) = span;
+        let mut pending = 0;
         while let Some(bit) = find(map, at, to) {
             let clear = clear_run(map, bit, want.min(to - bit));
             let len =
                 (0..clear).take_while(|i| !tx.is_pending_block(base + bit + i)).count() as u64;
             if len > 0 {
+                if pending > PENDING_MANY {
+                    set_skipped(tx, skip_hint(g.index), bit);
+                }
                 return Some(Extent { start: base + bit, len });
             }
+            pending += 1;
             at = bit + 1;
         }
         None

@@ -6,7 +6,7 @@
 //! is said only after every block was seen.
 
 use crate::Ext2;
-use crate::dirent::{kind_of, need};
+use crate::dirent::{check_name, kind_of, need};
 use crate::inode::{FL_INDEX, Inode};
 use alloc::format;
 use seawall_diskfs::{
@@ -172,10 +172,13 @@ impl Ext2 {
         let from = (cookie / bs).min(blocks);
         self.each_block(tx, (dir, &inode), (from, blocks), false, &mut |index, block, b| {
             // A record at the cookie may have been merged away: go on at the first one behind it.
-            limits.walk(b, block, |r| {
+            let end = limits.walk(b, block, |r| {
                 let here = index * bs + r.off as u64;
                 if here < cookie || r.ino == 0 {
                     return None;
+                }
+                if let Err(e) = check_name(r.name, block) {
+                    return Some(Err(e));
                 }
                 let entry = DirEntry {
                     ino: Ino(u64::from(r.ino)),
@@ -183,8 +186,9 @@ impl Ext2 {
                     next: here + r.len as u64,
                     name: r.name.to_vec(),
                 };
-                (!emit(entry)).then_some(())
-            })
+                (!emit(entry)).then_some(Ok(()))
+            })?;
+            end.transpose()
         })?;
         Ok(())
     }

@@ -5,7 +5,7 @@
 //! record, and in the root block the record of `..` spans the index.
 
 use alloc::borrow::Cow;
-use seawall_diskfs::bytes::{put, slice, u8_at, u16_at, u32_at};
+use seawall_diskfs::bytes::put;
 use seawall_diskfs::{FsError, Kind};
 
 const WHAT: &str = "directory block";
@@ -73,44 +73,41 @@ fn stored_len(len: usize) -> [u8; 2] {
 }
 
 impl DirLimits {
-    /// Reads and checks the record at `off`. `block` is named in errors.
+    /// Reads and checks the record at `off`. `block` is named in errors. Whether the name is one
+    /// that may be shown is another question: see [`check_name`].
     pub(crate) fn record<'a>(
         &self,
         b: &'a [u8],
         off: usize,
         block: u64,
     ) -> Result<Record<'a>, FsError> {
-        let wrong = |what: &'static str| FsError::corrupt(WHAT, block, Cow::Borrowed(what));
-        if off + HEAD > self.block_size {
-            return Err(wrong("a record header crosses the end of the block"));
-        }
-        let ino = u32_at(b, off)?;
-        let raw = usize::from(u16_at(b, off + 4)?);
-        let len = match raw {
+        let tail = b.get(off..self.block_size).unwrap_or_default();
+        let Some(([i0, i1, i2, i3, l0, l1, name_len, last], rest)) = tail.split_first_chunk()
+        else {
+            return Err(wrong(block, "a record header crosses the end of the block"));
+        };
+        let ino = u32::from_le_bytes([*i0, *i1, *i2, *i3]);
+        let len = match usize::from(u16::from_le_bytes([*l0, *l1])) {
             0 | 0xFFFF if self.block_size == 65536 => 65536,
             n => n,
         };
-        let name_len = usize::from(u8_at(b, off + 6)?);
-        let last = u8_at(b, off + 7)?;
-        if len % 4 != 0 || len < HEAD || off + len > self.block_size {
-            return Err(wrong("a record's length is wrong"));
+        if !len.is_multiple_of(4) || len < HEAD || len > tail.len() {
+            return Err(wrong(block, "a record's length is wrong"));
         }
-        if need(name_len) > len {
-            return Err(wrong("a name crosses the end of its record"));
-        }
-        let name = slice(b, off + HEAD, name_len)?;
+        let name_len = usize::from(*name_len);
+        let name = match rest.get(..name_len) {
+            Some(name) if need(name_len) <= len => name,
+            _ => return Err(wrong(block, "a name crosses the end of its record")),
+        };
         if ino != 0 {
             if ino > self.inodes || (ino != 2 && ino < self.first_ino) {
-                return Err(wrong("a record names an inode outside the inode table"));
+                return Err(wrong(block, "a record names an inode outside the inode table"));
             }
-            if !self.filetype && last != 0 {
-                return Err(wrong("a name is longer than 255 bytes"));
-            }
-            if name.is_empty() || name.iter().any(|c| matches!(c, 0 | b'/')) {
-                return Err(wrong("a name is empty or holds a slash or zero byte"));
+            if !self.filetype && *last != 0 {
+                return Err(wrong(block, "a name is longer than 255 bytes"));
             }
         }
-        Ok(Record { off, ino, len, file_type: if self.filetype { last } else { 0 }, name })
+        Ok(Record { off, ino, len, file_type: if self.filetype { *last } else { 0 }, name })
     }
 
     /// Calls `f` for each record until it returns `Some`.
@@ -210,6 +207,18 @@ impl DirLimits {
         }
         put(b, off, &0u32.to_le_bytes())
     }
+}
+
+fn wrong(block: u64, what: &'static str) -> FsError {
+    FsError::corrupt(WHAT, block, Cow::Borrowed(what))
+}
+
+/// A name that is listed must not be taken for a path.
+pub(crate) fn check_name(name: &[u8], block: u64) -> Result<(), FsError> {
+    if name.is_empty() || name.iter().any(|c| matches!(c, 0 | b'/')) {
+        return Err(wrong(block, "a name is empty or holds a slash or zero byte"));
+    }
+    Ok(())
 }
 
 fn used(r: &Record<'_>) -> usize {

@@ -2,6 +2,7 @@
 //! in the root, and stay with their parent below it while its group has room.
 
 use crate::Ext2;
+use crate::balloc::{PENDING_MANY, set_skipped, skipped};
 use crate::bitmap::{assign, first_clear};
 use crate::group::{Counts, Group};
 use crate::inode::ROOT_INO;
@@ -10,6 +11,11 @@ use seawall_diskfs::{Attempt, Change, FsError, Ino, Site, Stage, Tx};
 const WHAT: &str = "inode bitmap";
 /// Most groups that a new directory compares.
 const SPREAD_GROUPS: u32 = 128;
+
+/// Key of the hint that says how far a group's inode bitmap is all taken or pending.
+fn skip_hint(group: u32) -> u64 {
+    u64::from(group) << 8 | 2
+}
 
 impl Ext2 {
     /// Allocates an inode number for a node made in `parent`.
@@ -35,14 +41,24 @@ impl Ext2 {
         let map = tx.read(g.inode_bitmap, WHAT)?;
         let base = u64::from(g.index) * u64::from(self.sb.inodes_per_group) + 1;
         let bits = u64::from(self.sb.inodes_per_group);
-        let mut at = u64::from(self.sb.first_ino).saturating_sub(base);
-        let bit = loop {
-            let Some(bit) = first_clear(&map, at, bits) else { return Ok(None) };
-            if !tx.is_pending_inode(Ino(base + bit)) {
-                break bit;
+        let low = u64::from(self.sb.first_ino).saturating_sub(base);
+        let from = skipped(tx, skip_hint(g.index)).clamp(low, bits.max(low));
+        let mut pending = 0;
+        let mut usable = |at: u64, to: u64| {
+            let mut at = at;
+            while let Some(bit) = first_clear(&map, at, to) {
+                if !tx.is_pending_inode(Ino(base + bit)) {
+                    return Some(bit);
+                }
+                pending += 1;
+                at = bit + 1;
             }
-            at = bit + 1;
+            None
         };
+        let Some(bit) = usable(from, bits).or_else(|| usable(low, from)) else { return Ok(None) };
+        if pending > PENDING_MANY {
+            set_skipped(tx, skip_hint(g.index), bit);
+        }
         let change = Change { site: Site::Bitmap, stage: Stage::Init, owner: None };
         assign(tx.modify(g.inode_bitmap, WHAT, change)?, bit, 1, true)?;
         let counts = Counts { inodes: -1, dirs: i64::from(dir), ..Counts::default() };

@@ -1,10 +1,9 @@
 //! Wire statuses: 0 or a Linux error number, whatever the host's own numbers are.
 //!
-//! The one table between the wire and [`DevError`] is here. A host that is not Linux maps at its own
-//! edge.
+//! Each server maps its own errors to this set in one table; a host that is not Linux maps the
+//! numbers at its own edge.
 
 use core::fmt;
-use seawall_blockdev::DevError;
 
 /// A status as it stands in a reply. Values outside the named set are carried, not rejected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -72,41 +71,6 @@ impl Status {
     pub fn is_ok(self) -> bool {
         self == Self::OK
     }
-
-    /// `Ok(())` for 0, else the device error that stands for this number. Numbers that no device
-    /// error stands for become [`DevError::Io`]: never success.
-    ///
-    /// # Errors
-    /// The mapped error.
-    pub fn to_dev(self) -> Result<(), DevError> {
-        if self.is_ok() {
-            return Ok(());
-        }
-        let found = TABLE.iter().find(|(status, _)| *status == self);
-        Err(found.map_or(DevError::Io, |(_, error)| *error))
-    }
-}
-
-/// Wire status and device error, one to one.
-const TABLE: [(Status, DevError); 11] = [
-    (Status::EINVAL, DevError::OutOfRange),
-    (Status::EIO, DevError::Io),
-    (Status::EOPNOTSUPP, DevError::Unsupported),
-    (Status::EROFS, DevError::ReadOnly),
-    (Status::ENOSPC, DevError::NoSpace),
-    (Status::EBUSY, DevError::Busy),
-    (Status::EPERM, DevError::Denied),
-    (Status::ESTALE, DevError::Stale),
-    (Status::ESHUTDOWN, DevError::Gone),
-    (Status::EPROTO, DevError::Protocol),
-    (Status::ENOMEM, DevError::NoMemory),
-];
-
-impl From<DevError> for Status {
-    fn from(error: DevError) -> Self {
-        let found = TABLE.iter().find(|(_, e)| *e == error);
-        found.map_or(Status::EIO, |(status, _)| *status)
-    }
 }
 
 impl fmt::Display for Status {
@@ -121,14 +85,12 @@ impl fmt::Display for Status {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::string::ToString;
 
     #[test]
-    fn every_device_error_survives_the_wire() {
-        for (status, error) in TABLE {
-            assert_eq!(Status::from(error), status);
-            assert_eq!(status.to_dev(), Err(error));
-        }
-        assert_eq!(Status::OK.to_dev(), Ok(()));
-        assert_eq!(Status(9999).to_dev(), Err(DevError::Io));
+    fn numbers_outside_the_set_are_carried() {
+        assert_eq!(Status::EIO.to_string(), "input/output error (EIO)");
+        assert_eq!(Status(9999).to_string(), "error 9999");
+        assert_eq!(Status(95), Status::EOPNOTSUPP);
     }
 }

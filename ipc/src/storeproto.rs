@@ -9,7 +9,7 @@
 //! | READ | offset, length, tag | payload of `length` bytes; `value` = bytes |
 //! | WRITE | offset, length, tag, flags FUA PRE_BARRIER, payload | `value` = ack_seq |
 //! | WRITE_ZEROES, DISCARD | offset, length, tag | `value` = ack_seq |
-//! | SYNC | tag, flag DRAIN; with DRAIN `aux` = failed writes already seen | `value` = durable_seq |
+//! | SYNC | tag, flag DRAIN; with DRAIN `aux` = failed writes seen | `value` = durable_seq |
 //! | STATS | - | body [`Stats`] |
 //! | BYE | - | empty; then the server closes |
 //!
@@ -29,8 +29,8 @@ use crate::record::flags;
 /// Versions of the store protocol.
 ///
 /// Changing the layout or meaning of any message of the newest version needs a new variant here,
-/// with one line saying what changed, and a new set of fixtures under `tests/golden`. The fixtures of
-/// older versions stay as they are.
+/// with one line saying what changed, and a new set of fixtures under `tests/golden`. The fixtures
+/// of older versions stay as they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u16)]
 pub enum Version {

@@ -1,5 +1,5 @@
-//! Runs a backend's future on the calling thread. Memory, file and device-model backends are ready at
-//! the first poll; one that is not parks the thread.
+//! Runs a backend's future on the calling thread. Memory, file and device-model backends are ready
+//! at the first poll; one that is not parks the thread.
 
 use core::future::Future;
 use core::pin::pin;

@@ -1,8 +1,8 @@
 //! A blocking client of a store server over a Unix socket.
 //!
 //! * Shareable: [`BlockDev`] is implemented for `&Client`; threads share one session. There is no
-//!   reader thread. Of the threads that wait, one (the leader) receives: its own read payloads straight
-//!   into its caller's buffers, those of others into a buffer they pick up.
+//!   reader thread. Of the threads that wait, one (the leader) receives: its own read payloads
+//!   straight into its caller's buffers, those of others into a buffer they pick up.
 //! * Pipelined: all requests of a call leave in one vectored send, within the server's credit.
 //! * A server that is gone fails everything in flight and everything later with
 //!   [`DevError::Gone`]; what was in flight may or may not have happened.
@@ -15,13 +15,14 @@ mod shared;
 use crate::error::StoreError;
 use crate::plan::{Piece, plan};
 use crate::session::check_run;
+use crate::wire::{caps_of, check};
 use exchange::Data;
 use seawall_blockdev::{
     BlockDev, CacheClass, Caps, DevError, ReadRun, Run, Seq, SeqState, Tag, WriteFlags, WriteRun,
 };
 use seawall_ipc::conn::Receiver;
 use seawall_ipc::storeproto::{
-    DIALECT, FEATURES, Hello, HelloReply, Info, Stats, Version, limit, op,
+    CacheWire, DIALECT, FEATURES, Hello, HelloReply, Info, Stats, Version, limit, op,
 };
 use seawall_ipc::{Limits, Reply, Request, Status, decode_body, encode_body, flags};
 use shared::Shared;
@@ -89,11 +90,11 @@ impl Client {
             );
             return Err(StoreError::peer(peer, problem));
         }
-        Status(reply.status).to_dev().map_err(fail)?;
+        check(reply.status).map_err(fail)?;
         client.hello = decode_body(&body).map_err(|e| StoreError::peer(peer, e))?;
         client.agree();
         client.refresh().map_err(fail)?;
-        let caps = client.info.caps();
+        let caps = caps_of(&client.info);
         if caps.logical == 0 || caps.max_io < caps.logical {
             return Err(StoreError::peer(peer, "the server's block or request size is impossible"));
         }
@@ -120,7 +121,7 @@ impl Client {
             physical: 1,
             atomic_write: 1,
             max_io: limit::PAYLOAD,
-            cache: CacheClass::Unknown.into(),
+            cache: CacheWire::UNKNOWN,
             fua: false,
             order: false,
             acked_survives_server_death: false,
@@ -132,7 +133,7 @@ impl Client {
         Self {
             socket,
             peer: peer.to_string(),
-            caps: info.caps(),
+            caps: caps_of(&info),
             hello,
             info,
             shared: Mutex::new(Shared::new(1)),
@@ -202,7 +203,7 @@ impl Client {
 
     fn ask<T: serde::de::DeserializeOwned>(&self, op: u16) -> Result<T, DevError> {
         let (reply, body) = self.control(op, &[])?;
-        Status(reply.status).to_dev()?;
+        check(reply.status)?;
         decode_body(&body).map_err(|_| DevError::Protocol)
     }
 
@@ -241,7 +242,7 @@ impl Client {
         let mut newest = 0;
         let mut first_error = Ok(());
         for reply in replies {
-            match Status(reply.status).to_dev() {
+            match check(reply.status) {
                 Ok(()) => newest = newest.max(reply.value),
                 Err(error) => first_error = first_error.and(Err(error)),
             }
@@ -259,7 +260,7 @@ impl Client {
         self.check(&plan.pieces)?;
         let requests = self.requests(op::READ, 0, &plan.pieces);
         let replies = self.exchange(&requests, Data::In(&mut plan))?;
-        replies.iter().try_for_each(|reply| Status(reply.status).to_dev())
+        replies.iter().try_for_each(|reply| check(reply.status))
     }
 
     fn do_write(&self, runs: &[WriteRun<'_>], wanted: WriteFlags) -> Result<Seq, DevError> {
@@ -290,7 +291,7 @@ impl Client {
         };
         let replies = self.exchange(&[request], Data::Nothing)?;
         let reply = replies.first().ok_or(DevError::Protocol)?;
-        Status(reply.status).to_dev()?;
+        check(reply.status)?;
         self.durable.fetch_max(reply.value, Ordering::AcqRel);
         Ok(Seq(reply.value))
     }

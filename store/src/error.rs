@@ -26,14 +26,14 @@ pub enum StoreError {
         kind: String,
     },
     /// A file operation failed.
-    #[error("cannot {what} {path}: {source}")]
+    #[error("cannot {what} {path}: {cause}")]
     File {
         /// The operation.
         what: &'static str,
         /// The file.
         path: String,
         /// Why.
-        source: io::Error,
+        cause: io::Error,
     },
     /// Somebody else writes to it.
     #[error("{what} is in use by another writer (EBUSY); stop it or open with ?ro")]
@@ -68,20 +68,20 @@ pub enum StoreError {
         problem: String,
     },
     /// A request failed.
-    #[error("{name}: {what}: {source}")]
+    #[error("{name}: {what}: {cause}")]
     Device {
         /// The store.
         name: String,
         /// The request.
         what: String,
         /// Why.
-        source: DevError,
+        cause: DevError,
     },
 }
 
 impl StoreError {
-    pub(crate) fn file(what: &'static str, path: &Path, source: io::Error) -> Self {
-        Self::File { what, path: path.display().to_string(), source }
+    pub(crate) fn file(what: &'static str, path: &Path, cause: io::Error) -> Self {
+        Self::File { what, path: path.display().to_string(), cause }
     }
 
     pub(crate) fn name(name: &str, problem: impl Into<String>) -> Self {

@@ -3,10 +3,10 @@
 //! Guarantees:
 //! * `durable` never covers an acknowledged write that is not on stable media. A flush covers what
 //!   was acknowledged before it *started*; what is acknowledged while it runs waits for the next.
-//! * A failed flush is never forgiven by a later one that succeeds. The kernel drops the dirty pages
-//!   of a failed writeback, so the second `fdatasync` of a file answers Ok for data that is gone.
-//!   Therefore everything in (durable, acked] is marked lost, and SYNC and FUA fail until every unit
-//!   of it was written again by a write that *started* after the failure.
+//! * A failed flush is never forgiven by a later one that succeeds. The kernel drops the dirty
+//!   pages of a failed writeback, so the second `fdatasync` of a file answers Ok for data that is
+//!   gone. Therefore everything in (durable, acked] is marked lost, and SYNC and FUA fail until
+//!   every unit of it was written again by a write that *started* after the failure.
 //!
 //! One flush runs at a time. The ledger does no I/O: its host runs the flush.
 
@@ -51,8 +51,8 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// A ledger for a device that was flushed before it was opened: sequence 1 stands for all of its
-    /// earlier content and is durable. On a device that cannot flush nothing is.
+    /// A ledger for a device that was flushed before it was opened: sequence 1 stands for all of
+    /// its earlier content and is durable. On a device that cannot flush nothing is.
     pub fn new(cache: CacheClass) -> Self {
         Self {
             cache,

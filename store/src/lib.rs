@@ -1,7 +1,7 @@
 //! The store: a block device behind messages.
 //!
-//! What it guarantees: **a sync that says Ok is never a lie.** [`session`] and [`ledger`] decide what
-//! a SYNC may answer, without I/O, once for every way of reaching a store:
+//! What it guarantees: **a sync that says Ok is never a lie.** [`session`] and [`ledger`] decide
+//! what a SYNC may answer, without I/O, once for every way of reaching a store:
 //!
 //! * [`LocalStore`]: in this process, over a [`backend::Backend`]; no socket, no runtime.
 //! * [`Client`]: over a Unix socket to a server; shareable by threads.
@@ -10,9 +10,9 @@
 //!
 //! All of them implement [`seawall_blockdev::BlockDev`] (the client for `&Client`).
 //!
-//! The crash case behind it: a write that failed or was dropped behind the caller's back, followed by
-//! a sync that said Ok. Here a SYNC names the sequence up to which everything is durable, a failed
-//! flush is sticky, and a device that cannot flush says so.
+//! The crash case behind it: a write that failed or was dropped behind the caller's back, followed
+//! by a sync that said Ok. Here a SYNC names the sequence up to which everything is durable, a
+//! failed flush is sticky, and a device that cannot flush says so.
 //!
 //! Without feature `std` the crate is `no_std` + `alloc`: session core, ledger, statistics, device
 //! models and the backend trait.
@@ -29,6 +29,7 @@ pub mod ranges;
 pub mod session;
 pub mod sim;
 pub mod stats;
+pub mod wire;
 
 #[cfg(feature = "std")]
 mod block_on;

@@ -1,8 +1,9 @@
 //! STORE names, as every command line takes them.
 //!
-//! Chains read left to right: `fault:flush=3:file:disk.img`. Before the first colon stands a kind (lower-case
-//! letters, digits, `+`); without one the name is a path. Nothing is guessed: a word that looks like a
-//! kind and is none is an error, and a path with a colon is written `file:a:b` or `./a:b`.
+//! Chains read left to right: `fault:flush=3:file:disk.img`. Before the first colon stands a kind
+//! (lower-case letters, digits, `+`); without one the name is a path. Nothing is guessed: a word
+//! that looks like a kind and is none is an error, and a path with a colon is written `file:a:b` or
+//! `./a:b`.
 
 mod any;
 mod size;

@@ -1,4 +1,5 @@
-//! From scatter lists to requests: adjacent runs merge up to the largest request, longer runs split.
+//! From scatter lists to requests: adjacent runs merge up to the largest request, longer runs
+//! split.
 
 use std::vec::Vec;
 
@@ -46,8 +47,8 @@ pub(crate) struct Plan<B> {
     pub(crate) segments: Vec<B>,
 }
 
-/// Plans runs of (start, slice, tag) for a device whose largest request is `max_io` bytes. A request
-/// has the tag of its first run.
+/// Plans runs of (start, slice, tag) for a device whose largest request is `max_io` bytes. A
+/// request has the tag of its first run.
 pub(crate) fn plan<B: Cut>(runs: impl Iterator<Item = (u64, B, u32)>, max_io: u32) -> Plan<B> {
     let max = max_io.max(512) as usize;
     let mut out: Plan<B> =

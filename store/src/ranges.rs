@@ -124,7 +124,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn equals_a_set_of_bytes(ops in prop::collection::vec((any::<bool>(), 0u64..60, 0u64..20), 0..60)) {
+        fn equals_a_set_of_bytes(
+            ops in prop::collection::vec((any::<bool>(), 0u64..60, 0u64..20), 0..60),
+        ) {
             let mut set = RangeSet::new();
             let mut naive = [false; 100];
             for (add, start, len) in ops {

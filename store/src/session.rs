@@ -1,16 +1,16 @@
 //! The store's session core: a state machine without I/O.
 //!
-//! A host decodes requests, hands them to [`Core::request`], executes the [`Job`]s it gets back with
-//! its backend, reports them with [`Core::job_done`], runs a flush when told to and reports it with
-//! [`Core::flush_done`], and sends the replies that come out. What a SYNC means is decided here and
-//! in [`crate::ledger`], once for every transport:
+//! A host decodes requests, hands them to [`Core::request`], executes the [`Job`]s it gets back
+//! with its backend, reports them with [`Core::job_done`], runs a flush when told to and reports it
+//! with [`Core::flush_done`], and sends the replies that come out. What a SYNC means is decided
+//! here and in [`crate::ledger`], once for every transport:
 //!
 //! * A SYNC that was dequeued at time t is answered Ok only by a flush that *started* after t, or
 //!   when everything acknowledged is durable already. SYNCs that wait share one flush.
 //! * SYNC with DRAIN first waits for every earlier write of its session and fails with the first
 //!   error among them that the client has not seen, so a client may send writes and the SYNC
-//!   without waiting. Without this a write that failed behind the client's back would be followed by
-//!   an Ok.
+//!   without waiting. Without this a write that failed behind the client's back would be followed
+//!   by an Ok.
 //! * A failed flush is sticky (see the ledger).
 //!
 //! Bounds: sessions, requests in flight per session, tags and remembered errors are all capped.
@@ -24,6 +24,7 @@ pub use member::CoreLimits;
 
 use crate::ledger::{Ledger, Started, Want};
 use crate::stats::{Count, Tallies};
+use crate::wire;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -222,7 +223,7 @@ impl Core {
             physical: self.caps.physical,
             atomic_write: self.caps.atomic_write,
             max_io: self.caps.max_io.min(self.limits.payload_max),
-            cache: self.caps.cache.into(),
+            cache: wire::cache_to_wire(self.caps.cache),
             fua: self.caps.fua,
             order: self.caps.order,
             acked_survives_server_death: self.caps.acked_survives_server_death,
@@ -259,7 +260,7 @@ impl Core {
                     let index = member.begin(kind.is_write());
                     member.end(index, kind.is_write(), Err(error));
                 }
-                return self.refuse(id, request, error.into(), out);
+                return self.refuse(id, request, wire::status_of(error), out);
             }
         };
         let index = self.members.get_mut(&id).map_or(0, |m| m.begin(kind.is_write()));
@@ -321,7 +322,7 @@ impl Core {
                 }
             }
         }
-        let status = result.map_or_else(Status::from, |()| Status::OK);
+        let status = wire::status_of_result(&result);
         Reply { op: job.op, cookie: job.cookie, status: status.0, value, ..Reply::default() }
     }
 
@@ -344,18 +345,21 @@ impl Core {
     }
 
     fn want_flush(&mut self, sync: PendingSync, out: &mut Vec<Effect>) {
+        self.queue_sync(sync, out);
+        self.start_flush(out);
+    }
+
+    /// Answers a SYNC that needs no flush, else lets it wait for one.
+    fn queue_sync(&mut self, sync: PendingSync, out: &mut Vec<Effect>) {
         match self.ledger.want_sync() {
-            Want::Fail(error) => self.answer_sync(sync, Err(error.into()), out),
+            Want::Fail(error) => self.answer_sync(sync, Err(wire::status_of(error)), out),
             Want::Already(seq) => {
                 if self.caps.cache == seawall_blockdev::CacheClass::Flushable {
                     self.count(sync.id, sync.tag, Count::Skipped);
                 }
                 self.answer_sync(sync, Ok(seq.0), out);
             }
-            Want::Flush => {
-                self.waiting.push(sync);
-                self.start_flush(out);
-            }
+            Want::Flush => self.waiting.push(sync),
         }
     }
 
@@ -380,14 +384,15 @@ impl Core {
         if result.is_err() {
             self.tallies.add_flush_error();
         }
-        let answer = result.map(|seq| seq.0).map_err(Status::from);
+        let answer = result.map(|seq| seq.0).map_err(wire::status_of);
         for sync in core::mem::take(&mut self.riding) {
             self.answer_sync(sync, answer, out);
         }
-        // Those that came during the flush: a new flush, or the fault the failed one left.
+        // Those that came during the flush share the next, or meet the fault this one left.
         for sync in core::mem::take(&mut self.waiting) {
-            self.want_flush(sync, out);
+            self.queue_sync(sync, out);
         }
+        self.start_flush(out);
     }
 
     /// What the last flush of a server's life has to do; on [`Want::Flush`] the host runs it and

@@ -4,8 +4,8 @@
 //! when its data is on the medium, both in virtual nanoseconds, so the same requests give the same
 //! times on every machine. Used by `sim:` stores and by the simulator.
 //!
-//! One serial device: a request costs `command + length / bandwidth`, plus `switch` when it does not
-//! begin near the end of the last one, plus `idle_wake` after a pause. With a write cache it is
+//! One serial device: a request costs `command + length / bandwidth`, plus `switch` when it does
+//! not begin near the end of the last one, plus `idle_wake` after a pause. With a write cache it is
 //! acknowledged when the cache took it. A profile is data; one that lacks a cost leaves it 0.
 
 /// Virtual time in nanoseconds.

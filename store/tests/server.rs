@@ -203,7 +203,7 @@ fn an_unrepaired_failed_flush_is_the_servers_exit_status() {
     write(&client, 0, &pattern(4096, 1)).unwrap();
     assert_eq!((&mut &client).sync(Tag(0)), Err(DevError::Io));
     drop(client);
-    assert!(matches!(s.server.stop(), Err(StoreError::Device { source: DevError::Io, .. })));
+    assert!(matches!(s.server.stop(), Err(StoreError::Device { cause: DevError::Io, .. })));
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn the_last_flush_covers_what_nobody_synced() {
     let client = s.client();
     write(&client, 0, &pattern(4096, 1)).unwrap();
     drop(client);
-    assert!(matches!(s.server.stop(), Err(StoreError::Device { source: DevError::Io, .. })));
+    assert!(matches!(s.server.stop(), Err(StoreError::Device { cause: DevError::Io, .. })));
 }
 
 #[test]
@@ -459,4 +459,89 @@ fn a_file_holds_what_was_written_and_has_one_writer() {
     assert_eq!(bytes[(4 << 20)..(4 << 20) + 8192], buf[..8192]);
     assert_eq!(bytes.len(), 8 << 20);
     FileBackend::open(&path, FileOptions::default()).unwrap();
+}
+
+/// Memory whose flush ends only when the test says so.
+struct Gate {
+    inner: MemBackend,
+    started: std::sync::mpsc::Sender<()>,
+    go_on: std::sync::Mutex<std::sync::mpsc::Receiver<()>>,
+}
+
+#[async_trait::async_trait]
+impl Backend for Gate {
+    fn caps(&self) -> seawall_blockdev::Caps {
+        self.inner.caps()
+    }
+
+    async fn submit(&self, batch: &mut [seawall_store::backend::Submission<'_>]) {
+        self.inner.submit(batch).await;
+    }
+
+    async fn flush(&self) -> Result<(), DevError> {
+        self.started.send(()).unwrap();
+        self.go_on.lock().unwrap().recv().unwrap();
+        Ok(())
+    }
+
+    fn flush_is_instant(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn syncs_that_come_during_a_flush_share_the_next_and_requests_go_on() {
+    let (started, flush_started) = std::sync::mpsc::channel();
+    let (release, go_on) = std::sync::mpsc::channel();
+    let s = serve(Gate { inner: mem(1 << 20), started, go_on: std::sync::Mutex::new(go_on) });
+    let mut sessions: Vec<Raw> = (0..4).map(|_| Raw::open(&s)).collect();
+    let buf = [1u8; 512];
+    for (i, raw) in sessions.iter_mut().enumerate() {
+        let mut gather = Gather::new(DIALECT);
+        put_write(&mut gather, 1, i as u64 * 512, &buf);
+        put_sync(&mut gather, 2, 0);
+        gather.message(&Request { op: op::READ, cookie: 3, length: 512, ..Request::default() });
+        raw.send(&gather);
+        // Write and read are answered while the flush runs; the read came after the SYNC, so that
+        // was dequeued.
+        let cookies = [raw.reply().cookie, raw.reply().cookie];
+        assert!(cookies.contains(&1) && cookies.contains(&3));
+        if i == 0 {
+            flush_started.recv().unwrap();
+        }
+    }
+    release.send(()).unwrap();
+    let first = sessions[0].reply();
+    assert_eq!((first.cookie, first.status, first.value), (2, 0, 2));
+    flush_started.recv().unwrap();
+    release.send(()).unwrap();
+    for raw in &mut sessions[1..] {
+        let reply = raw.reply();
+        assert_eq!((reply.cookie, reply.status, reply.value), (2, 0, 5));
+    }
+    let total = s.server.stats().total;
+    assert_eq!((total.syncs, total.flushes, total.riders, total.skipped), (4, 2, 2, 0));
+}
+
+#[test]
+fn a_client_that_reads_no_replies_stops_only_itself() {
+    let s = serve(mem(4 << 20));
+    let lazy = Raw::open(&s);
+    lazy.socket.set_nonblocking(true).unwrap();
+    let mut bytes = Vec::new();
+    for cookie in 0..64 {
+        let read = Request { op: op::READ, cookie, length: 1 << 20, ..Request::default() };
+        read.put(DIALECT.magic, &mut bytes);
+    }
+    // Until the server takes no more: it waits for room to send and does not read on.
+    let mut sent = 0;
+    while let Ok(n) = (&lazy.socket).write(&bytes) {
+        sent += n;
+        assert!(sent < 64 << 20);
+    }
+    let other = s.client();
+    write(&other, 0, &pattern(1 << 20, 1)).unwrap();
+    (&mut &other).sync(Tag(0)).unwrap();
+    drop(lazy);
+    s.server.stop().unwrap();
 }

@@ -19,12 +19,12 @@ use seawall_blockdev::BlockDev;
 use seawall_diskfs::{Format, FsError};
 use seawall_store::name::parse_size;
 use std::ffi::OsString;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::string::String;
 use std::vec::Vec;
-use std::{eprintln, format};
+use std::{eprintln, format, writeln};
 use tracing_subscriber::EnvFilter;
 
 /// A server for a format.
@@ -206,6 +206,14 @@ pub fn run<V: Volume>(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn later(verb: &str, instead: &str) -> anyhow::Error {
     anyhow::anyhow!("{verb} comes in a later version; use {instead} for now")
+}
+
+/// Writes a result to stdout.
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}", text.trim_end_matches('\n'))?;
+    out.flush()?;
+    Ok(())
 }
 
 pub(crate) fn print_usage(usage: &clap::Error) -> ExitCode {

@@ -14,6 +14,7 @@ mod error;
 mod pipe;
 
 pub use calls::Found;
+pub(crate) use calls::components;
 pub use error::ClientError;
 pub use pipe::{Client, Completion, Outgoing};
 

@@ -10,6 +10,8 @@ extern crate std;
 pub mod cli;
 #[cfg(feature = "std")]
 pub mod client;
+#[cfg(feature = "std")]
+pub mod fscli;
 pub mod protocol;
 #[cfg(feature = "std")]
 pub mod server;

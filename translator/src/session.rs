@@ -269,7 +269,10 @@ impl Session {
 
     /// The answer to a Shutdown after the host stopped and unmounted.
     pub fn stopped(&self, request: &Request, result: core::result::Result<(), FsError>) -> Answer {
-        control::finish(request, result.map(|()| crate::protocol::ControlReply::Done).map_err(Fail::Fs))
+        control::finish(
+            request,
+            result.map(|()| crate::protocol::ControlReply::Done).map_err(Fail::Fs),
+        )
     }
 
     /// The client is gone: forgets its handles.

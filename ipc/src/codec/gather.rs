@@ -71,6 +71,9 @@ impl<'p> Gather<'p> {
 
     /// Adds bytes that are already encoded.
     pub fn raw(&mut self, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
         let start = self.copied.len();
         self.copied.extend_from_slice(bytes);
         self.extend(start);

@@ -2,7 +2,6 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use seawall_blockdev::{CacheClass, Caps};
 use serde::{Deserialize, Serialize};
 
 /// First message of a session.
@@ -37,30 +36,20 @@ pub struct HelloReply {
     pub payload_max: u32,
 }
 
-/// [`CacheClass`] on the wire. An unknown number is [`CacheClass::Unknown`]: it promises nothing.
+/// What stands between an acknowledged write and stable media. A number outside the named ones is
+/// to be read as [`CacheWire::UNKNOWN`]: it promises nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheWire(pub u8);
 
-impl From<CacheClass> for CacheWire {
-    fn from(class: CacheClass) -> Self {
-        Self(match class {
-            CacheClass::Unknown => 0,
-            CacheClass::WriteThrough => 1,
-            CacheClass::Flushable => 2,
-            CacheClass::Unflushable => 3,
-        })
-    }
-}
-
-impl From<CacheWire> for CacheClass {
-    fn from(wire: CacheWire) -> Self {
-        match wire.0 {
-            1 => Self::WriteThrough,
-            2 => Self::Flushable,
-            3 => Self::Unflushable,
-            _ => Self::Unknown,
-        }
-    }
+impl CacheWire {
+    /// Nobody knows.
+    pub const UNKNOWN: Self = Self(0);
+    /// An acknowledged write is durable.
+    pub const WRITE_THROUGH: Self = Self(1);
+    /// SYNC makes acknowledged writes durable.
+    pub const FLUSHABLE: Self = Self(2);
+    /// Nothing does.
+    pub const UNFLUSHABLE: Self = Self(3);
 }
 
 /// Capabilities and position of the store.
@@ -94,24 +83,6 @@ pub struct Info {
     pub durable: u64,
     /// True while a failed flush makes every SYNC fail.
     pub faulted: bool,
-}
-
-impl Info {
-    /// The capabilities in it.
-    pub fn caps(&self) -> Caps {
-        Caps {
-            size: self.size,
-            logical: self.logical,
-            physical: self.physical,
-            atomic_write: self.atomic_write,
-            max_io: self.max_io,
-            cache: self.cache.into(),
-            fua: self.fua,
-            order: self.order,
-            acked_survives_server_death: self.acked_survives_server_death,
-            read_only: self.read_only,
-        }
-    }
 }
 
 /// What one tag, session or store did.

@@ -1,8 +1,8 @@
 //! `file:PATH`: a regular file or a block device, through the kernel's page cache.
 //!
-//! * A flush is `fdatasync`. `Write::flush` of a file does nothing and is never used. Growth happens
-//!   only when the file is opened and is made durable with `fsync` of the file and of its directory
-//!   there.
+//! * A flush is `fdatasync`. `Write::flush` of a file does nothing and is never used. Growth
+//!   happens only when the file is opened and is made durable with `fsync` of the file and of its
+//!   directory there.
 //! * The file is flushed when it is opened for writing, so what was in it before counts as durable
 //!   only once it is.
 //! * One writer: an exclusive `flock`, and `O_EXCL` on a block device, which fails while it is
@@ -51,7 +51,7 @@ impl FileBackend {
     /// # Errors
     /// [`StoreError`] naming the path: not there, locked, not a file or block device, unflushable.
     pub fn open(path: &Path, options: FileOptions) -> Result<Self, StoreError> {
-        let fail = |what: &'static str| move |source| StoreError::file(what, path, source);
+        let fail = |what: &'static str| move |cause| StoreError::file(what, path, cause);
         let known = path.metadata();
         let is_block = known.as_ref().is_ok_and(|m| m.file_type().is_block_device());
         let exists = known.is_ok();
@@ -135,8 +135,8 @@ impl FileBackend {
         Ok(())
     }
 
-    /// Writes the longest run of adjacent writes at the front of the batch in one go and returns how
-    /// many requests that was.
+    /// Writes the longest run of adjacent writes at the front of the batch in one go and returns
+    /// how many requests that was.
     fn write_adjacent(&self, batch: &mut [Submission<'_>]) -> usize {
         let mut bufs: Vec<&[u8]> = Vec::new();
         let mut first = None;

@@ -1,8 +1,8 @@
 //! `mem:SIZE` and `zero:SIZE`: memory that is allocated when it is first written.
 //!
 //! The medium is the process's memory: it lives as long as the server does. The cache class is
-//! Flushable with an instant flush, so that what is counted and skipped above it is what a disk would
-//! see.
+//! Flushable with an instant flush, so that what is counted and skipped above it is what a disk
+//! would see.
 
 use super::{Backend, BackendOp, Submission};
 use async_trait::async_trait;

@@ -1,8 +1,8 @@
 //! The sending side of one session.
 //!
-//! Two threads send on a session: its own, and the one that ran a flush it waited for. Whoever holds
-//! `busy` sends, and sends what others queued before it lets go. The flush thread never blocks on
-//! a client: what the socket does not take at once is finished by another thread.
+//! Two threads send on a session: its own, and the one that ran a flush it waited for. Whoever
+//! holds `busy` sends, and sends what others queued before it lets go. The flush thread never
+//! blocks on a client: what the socket does not take at once is finished by another thread.
 
 use seawall_ipc::Gather;
 use seawall_ipc::conn::{Sent, send, send_now};

@@ -240,10 +240,10 @@ impl Server {
     /// # Errors
     /// [`StoreError::Device`] when the last flush failed or an earlier failure was never repaired.
     pub fn stop(mut self) -> Result<(), StoreError> {
-        self.end().map_err(|source| StoreError::Device {
+        self.end().map_err(|cause| StoreError::Device {
             name: self.name.clone(),
             what: "final flush".to_string(),
-            source,
+            cause,
         })
     }
 

@@ -54,7 +54,7 @@ impl Member {
     pub(super) fn end(&mut self, index: u64, is_write: bool, result: Result<(), DevError>) {
         self.in_flight = self.in_flight.saturating_sub(1);
         if is_write {
-            self.drain.end(index, result.err().map(Into::into));
+            self.drain.end(index, result.err().map(crate::wire::status_of));
         }
     }
 

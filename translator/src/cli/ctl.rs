@@ -1,10 +1,10 @@
 //! `ctl SOCKET VERB`.
 
-use super::{Ctl, What, show};
+use super::{Ctl, What, print, show};
 use crate::client::Client;
 use crate::protocol::{Control, ControlReply};
 use anyhow::{Result, bail};
-use std::{format, println};
+use std::format;
 
 pub(super) fn run(args: &Ctl) -> Result<()> {
     let (what, json) = match &args.what {
@@ -26,6 +26,5 @@ pub(super) fn run(args: &Ctl) -> Result<()> {
         ControlReply::Stats(s) => show::stats(&s),
         ControlReply::Failed(why) => bail!("{}: {why}", args.socket.display()),
     };
-    println!("{}", text.trim_end());
-    Ok(())
+    print(&text)
 }

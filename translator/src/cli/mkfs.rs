@@ -1,6 +1,6 @@
 //! `mkfs STORE`.
 
-use super::{Mkfs, Volume};
+use super::{Mkfs, Volume, print};
 use crate::server::now;
 use anyhow::{Context, Result, bail};
 use seawall_blockdev::{BlockDev, DevError, Tag};
@@ -9,7 +9,7 @@ use seawall_store::{OpenOptions, open};
 use std::path::Path;
 use std::string::String;
 use std::vec::Vec;
-use std::{eprintln, format, println};
+use std::{eprintln, format};
 
 /// What to make. Where something is `None` the format decides.
 #[derive(Clone, Debug)]
@@ -80,6 +80,5 @@ pub(super) fn run<V: Volume>(args: Mkfs) -> Result<()> {
         Err(e) => return Err(e).with_context(|| format!("{store}: sync")),
     }
     device.close()?;
-    println!("{store}: {line}");
-    Ok(())
+    print(&format!("{store}: {line}"))
 }

@@ -1,8 +1,8 @@
 //! `-o` options, named as the kernel names them.
 
 use anyhow::{Result, bail};
-use seawall_diskfs::policy::{Action, ClosePolicy, Policy, SitePolicy, Waited, When};
 use seawall_diskfs::Site;
+use seawall_diskfs::policy::{Action, ClosePolicy, Policy, SitePolicy, Waited, When};
 use std::format;
 use std::string::{String, ToString};
 use std::vec::Vec;
@@ -21,11 +21,7 @@ pub struct MountArgs {
 const COMMON: [&str; 7] = ["ro", "rw", "force", "sync", "dirsync", "flush", "noatime"];
 
 /// Reads options and applies those that change the policy, whose name then says so.
-pub(super) fn apply(
-    list: &[String],
-    own: &[&str],
-    policy: &mut Policy,
-) -> Result<MountArgs> {
+pub(super) fn apply(list: &[String], own: &[&str], policy: &mut Policy) -> Result<MountArgs> {
     let mut args = MountArgs::default();
     for option in list.iter().filter(|o| !o.is_empty()) {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));

@@ -22,7 +22,8 @@ pub(super) fn run<V: Volume>(args: &Serve) -> Result<()> {
     let opts = MountOpts { read_only, ..MountOpts::new(policy) };
     let fs = Fs::new(volume, caps, seqs, opts).with_context(|| args.store.clone())?;
 
-    let durable = not_durable(&fs).map_or_else(|| "durable".into(), |w| format!("not durable: {w}"));
+    let durable =
+        not_durable(&fs).map_or_else(|| "durable".into(), |w| format!("not durable: {w}"));
     let mode = match (fs.is_read_only(), why) {
         (false, _) => std::string::String::new(),
         (true, Some(why)) => format!(", read-only because of {why}"),

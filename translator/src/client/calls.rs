@@ -80,8 +80,7 @@ impl Client {
     /// # Errors
     /// ENOENT, ENOTDIR, EACCES, ELOOP with the path.
     pub fn find(&mut self, path: &[u8], follow: bool) -> Result<Found> {
-        self.resolve(path, follow)
-            .map_err(|e| e.on(String::from_utf8_lossy(path).into_owned()))
+        self.resolve(path, follow).map_err(|e| e.on(String::from_utf8_lossy(path).into_owned()))
     }
 
     fn resolve(&mut self, path: &[u8], follow: bool) -> Result<Found> {

@@ -16,9 +16,8 @@ pub(super) struct Flusher<F: Format> {
 impl<F: Format> Flusher<F> {
     pub(super) fn start(engine: &Arc<Engine<F>>) -> io::Result<Self> {
         let own = Arc::clone(engine);
-        let thread = Builder::new()
-            .name("flusher".to_string())
-            .spawn(move || own.flush_until_stopped())?;
+        let thread =
+            Builder::new().name("flusher".to_string()).spawn(move || own.flush_until_stopped())?;
         Ok(Self { engine: Arc::clone(engine), thread: Some(thread) })
     }
 }

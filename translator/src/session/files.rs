@@ -71,8 +71,7 @@ impl Session {
             _ => seawall_diskfs::Slice::default(),
         };
         let offset = request.offset;
-        let (taken, _) =
-            driver::run(host, ctx, |fs, t| fs.write(ctx, handle, offset, &data, t))?;
+        let (taken, _) = driver::run(host, ctx, |fs, t| fs.write(ctx, handle, offset, &data, t))?;
         Ok(Made::value(taken as u64))
     }
 
@@ -83,10 +82,8 @@ impl Session {
         request: &Request,
     ) -> Result<Made> {
         let handle = self.fids.handle(request.aux)?;
-        let what =
-            if request.flags & flags::HOLE != 0 { SeekWhat::Hole } else { SeekWhat::Data };
-        let at =
-            driver::run(host, ctx, |fs, t| fs.seek(ctx, handle, request.offset, what, t))?;
+        let what = if request.flags & flags::HOLE != 0 { SeekWhat::Hole } else { SeekWhat::Data };
+        let at = driver::run(host, ctx, |fs, t| fs.seek(ctx, handle, request.offset, what, t))?;
         Ok(Made::value(at))
     }
 

@@ -95,7 +95,9 @@ impl Session {
         if body.getattr {
             reply.attr = match attr {
                 Some(a) => Some(a),
-                None => Some(driver::run(host, ctx, |fs, t| Ok(plain(current(fs, ctx, node, t)?)))?),
+                None => {
+                    Some(driver::run(host, ctx, |fs, t| Ok(plain(current(fs, ctx, node, t)?)))?)
+                }
             };
         }
         self.fids.bind(body.new_fid, node, handle);
@@ -192,11 +194,7 @@ impl Session {
         let dir = self.fids.node(dir)?;
         driver::run(host, ctx, |fs, t| {
             current(fs, ctx, dir, t)?;
-            if rmdir {
-                fs.rmdir(ctx, dir.ino, name, t)
-            } else {
-                fs.unlink(ctx, dir.ino, name, t)
-            }
+            if rmdir { fs.rmdir(ctx, dir.ino, name, t) } else { fs.unlink(ctx, dir.ino, name, t) }
         })?;
         Ok(Made::default())
     }
