@@ -54,3 +54,22 @@ pub struct Caps {
     /// Writes are refused.
     pub read_only: bool,
 }
+
+impl Caps {
+    /// A plain disk: 512-byte sectors, requests of at most 1 MiB, neither FUA nor order, and nothing
+    /// said about what survives a server's death. What its cache does is for its driver to say.
+    pub const fn disk(size: u64, cache: CacheClass) -> Self {
+        Self {
+            size,
+            logical: 512,
+            physical: 512,
+            atomic_write: 512,
+            max_io: 1 << 20,
+            cache,
+            fua: false,
+            order: false,
+            acked_survives_server_death: false,
+            read_only: false,
+        }
+    }
+}

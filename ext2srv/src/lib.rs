@@ -21,10 +21,14 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
 
 mod balloc;
 mod bitmap;
 mod blockmap;
+#[cfg(feature = "std")]
+pub mod command;
 mod dir;
 mod dirent;
 mod features;

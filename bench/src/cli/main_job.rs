@@ -1,0 +1,158 @@
+//! The main job, and `run`, which is the same with other arguments.
+
+use super::progress::Bar;
+use super::{MainArgs, RunArgs};
+use crate::job::{Job, Mode, rows};
+use crate::place::{Place, default_dir};
+use crate::provenance::Provenance;
+use crate::report::{json, tables};
+use crate::source::Tree;
+use crate::workload::{WORKLOADS, Workload};
+use anyhow::{Context, Result, bail};
+use seawall_diskfs::policy::{PRESETS, preset};
+use seawall_store::sim::{PROFILES, Profile};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Device model of the main job.
+const DEVICE: &str = "qemu-ssd";
+
+pub(super) fn main_job(args: &MainArgs, verbose: u8) -> Result<()> {
+    let all = |given: &[String], known: &mut dyn Iterator<Item = &str>| {
+        if given.is_empty() { known.map(str::to_string).collect() } else { given.to_vec() }
+    };
+    let mut modes = Vec::new();
+    if !args.only_real {
+        modes.push(Mode::Virtual(DEVICE.into()));
+    }
+    if !args.only_virtual {
+        modes.push(Mode::Real(None));
+    }
+    run_job(Wanted {
+        policies: all(&args.policy, &mut PRESETS.iter().copied()),
+        workloads: all(&args.workload, &mut WORKLOADS.iter().map(|(name, _)| *name)),
+        modes,
+        seed: args.seed,
+        runs: 1,
+        dir: args.dir.clone(),
+        json: args.json.clone(),
+        verbose,
+    })
+}
+
+pub(super) fn run(args: &RunArgs, verbose: u8) -> Result<()> {
+    if args.fs != "ext2" {
+        bail!("--fs {}: not there yet; accepted is ext2", args.fs);
+    }
+    if args.html.is_some() {
+        bail!("--html is not there yet; accepted is --json");
+    }
+    for w in &args.workload {
+        if w.starts_with("cmd:") || w.starts_with("trace:") {
+            let kind = w.split(':').next().unwrap_or_default();
+            bail!("--workload {kind}: is not there yet; see `seawall list workloads`");
+        }
+    }
+    let mode = if Profile::find(&args.device).is_some() {
+        Mode::Virtual(args.device.clone())
+    } else if args.device.contains([':', '/', '.']) {
+        Mode::Real(Some(args.device.clone()))
+    } else {
+        let known: Vec<&str> = PROFILES.iter().map(|p| p.name).collect();
+        bail!(
+            "--device {}: no such profile (there are {}), and no STORE (file:PATH, mem:SIZE, \
+             unix:SOCKET, ..)",
+            args.device,
+            known.join(", ")
+        );
+    };
+    run_job(Wanted {
+        policies: args.policy.clone(),
+        workloads: args.workload.clone(),
+        modes: vec![mode],
+        seed: args.seed,
+        runs: args.runs,
+        dir: args.dir.clone(),
+        json: args.json.clone(),
+        verbose,
+    })
+}
+
+struct Wanted {
+    policies: Vec<String>,
+    workloads: Vec<String>,
+    modes: Vec<Mode>,
+    seed: u64,
+    runs: u32,
+    dir: Option<PathBuf>,
+    json: Option<PathBuf>,
+    verbose: u8,
+}
+
+fn run_job(wanted: Wanted) -> Result<()> {
+    for name in &wanted.policies {
+        if preset(name).is_none() {
+            bail!("no policy {name}; there are {}", PRESETS.join(", "));
+        }
+    }
+    let mut tree: Option<Arc<Tree>> = None;
+    let mut workloads = Vec::new();
+    for name in &wanted.workloads {
+        workloads.push(Workload::find(name, || {
+            let found = Arc::new(Tree::find()?);
+            tree = Some(found.clone());
+            Ok(found)
+        })?);
+    }
+    let base = wanted.dir.unwrap_or_else(default_dir);
+    std::fs::create_dir_all(&base).with_context(|| format!("--dir {}", base.display()))?;
+    let folder = tempfile::Builder::new()
+        .prefix("run-")
+        .tempdir_in(&base)
+        .with_context(|| format!("--dir {}", base.display()))?;
+    let mut provenance = Provenance::collect(wanted.seed);
+    let mut head = provenance.describe();
+    if wanted.modes.iter().any(|m| matches!(m, Mode::Real(_))) {
+        let place = Place::measure(folder.path())?;
+        head += &format!("\nreal rows in {}", place.describe());
+        provenance.place = Some(place);
+    }
+    if let Some(tree) = &tree {
+        head += &format!("\ntree: {}", tree.describe());
+        provenance.tree = Some(tree.describe());
+        provenance.tree_fingerprint = Some(format!("{:016x}", tree.fingerprint()));
+    }
+    let job = Job {
+        policies: wanted.policies,
+        workloads,
+        modes: wanted.modes,
+        seed: wanted.seed,
+        runs: wanted.runs,
+        dir: folder.path().to_path_buf(),
+    };
+    let to_stdout = wanted.json.as_deref() != Some(Path::new("-"));
+    print_to(to_stdout, &head);
+    let bar = Bar::new(job.units(), wanted.verbose > 0);
+    let made = rows(&job, &bar);
+    bar.done();
+    let made = made?;
+    print_to(to_stdout, &format!("\n{}", tables(&made)));
+    if let Some(path) = &wanted.json {
+        let text = format!("{:#}\n", json(&provenance, &made));
+        if to_stdout {
+            std::fs::write(path, text).with_context(|| format!("--json {}", path.display()))?;
+        } else {
+            print!("{text}");
+        }
+    }
+    folder.close().context("removing the images")?;
+    Ok(())
+}
+
+fn print_to(stdout: bool, text: &str) {
+    if stdout {
+        println!("{text}");
+    } else {
+        eprintln!("{text}");
+    }
+}

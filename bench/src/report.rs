@@ -1,0 +1,8 @@
+//! Reports: tables for people, JSON for programs. Provenance first in both.
+
+mod json;
+mod table;
+
+pub use json::json;
+pub(crate) use json::label;
+pub use table::tables;

@@ -1,0 +1,74 @@
+//! The `ext2srv` command, as a function: the shared command line of the servers over this engine. The
+//! binary and whoever embeds it run the same code.
+
+use crate::{Ext2, MkfsOptions, OpenOptions, mkfs};
+use seawall_blockdev::{BlockDev, PageBuf, ReadRun, Tag};
+use seawall_diskfs::FsError;
+use seawall_translator::cli::{self, MkfsArgs, MountArgs, Volume};
+use std::ffi::OsString;
+use std::format;
+use std::process::ExitCode;
+use std::string::String;
+
+/// Byte offset and length of the primary superblock.
+const SUPERBLOCK: (usize, usize) = (1024, 1024);
+/// What `mkfs` makes; `--features` may name no others.
+const FEATURES: [&str; 3] = ["filetype", "sparse_super", "large_file"];
+
+struct Ext2Server;
+
+impl Volume for Ext2Server {
+    type Format = Ext2;
+    const PROGRAM: &'static str = "ext2srv";
+    const FORMAT: &'static str = "ext2";
+
+    fn open(dev: &mut dyn BlockDev, args: &MountArgs) -> Result<Ext2, FsError> {
+        let caps = dev.caps();
+        // Whole device blocks around the superblock.
+        let (offset, len) = SUPERBLOCK;
+        let window = (offset + len).next_multiple_of(caps.logical.max(1) as usize);
+        if caps.size < window as u64 {
+            return Err(FsError::corrupt("superblock", 0, "the store ends before it"));
+        }
+        let mut buf = PageBuf::zeroed(window);
+        dev.read(&mut [ReadRun { start: 0, buf: &mut buf }], Tag(0))?;
+        let bytes = buf.get(offset..).and_then(|b| b.first_chunk::<1024>());
+        let bytes = bytes.ok_or(FsError::Bug("superblock window"))?;
+        let options = OpenOptions { read_only: args.read_only, force: args.force };
+        Ext2::open(bytes, caps.size, options)
+    }
+
+    fn mkfs(dev: &mut dyn BlockDev, args: &MkfsArgs) -> Result<String, FsError> {
+        if args.journal {
+            return Err(FsError::unsupported("mkfs with a journal; that comes later"));
+        }
+        if let Some(f) = args.features.iter().find(|f| !FEATURES.contains(&f.as_str())) {
+            let known = FEATURES.join(", ");
+            let what = format!("mkfs with feature {f}; made are {known}");
+            return Err(FsError::unsupported(what));
+        }
+        let mut opts = MkfsOptions::new(args.size, args.uuid, args.time);
+        if let Some(size) = args.block_size {
+            opts.block_size = u32::try_from(size).unwrap_or(u32::MAX);
+        }
+        opts.inode_size = args.inode_size.unwrap_or(opts.inode_size);
+        opts.inodes = args.inodes;
+        if let Some(label) = &args.label {
+            let into = opts.label.get_mut(..label.len());
+            let into = into.ok_or_else(|| FsError::unsupported("a label over 16 bytes"))?;
+            into.copy_from_slice(label.as_bytes());
+        }
+        mkfs(dev, &opts)?;
+        Ok(format!("ext2, {} bytes, blocks of {}", opts.size, opts.block_size))
+    }
+
+    fn read_only_because(volume: &Ext2) -> Option<String> {
+        let why = volume.read_only_because();
+        (!why.is_empty()).then(|| why.join(", "))
+    }
+}
+
+/// Runs the command with these arguments (the first is the program's name).
+pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    cli::run::<Ext2Server>(args)
+}
