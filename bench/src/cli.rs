@@ -136,6 +136,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(u8::try_from(usage.exit_code()).unwrap_or(2));
         }
     };
+    if let Some(Verb::Fs { args }) = cli.verb {
+        return seawall_translator::fscli::run(std::iter::once("seawall fs".into()).chain(args));
+    }
     match act(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -150,7 +153,8 @@ fn act(cli: Cli) -> Result<()> {
         None => main_job::main_job(&cli.main, cli.verbose),
         Some(Verb::Run(args)) => main_job::run(&args, cli.verbose),
         Some(Verb::List { what }) => list::list(what),
-        Some(Verb::Fs { .. }) => bail!("fs is not there yet"),
+        // Run before this: it has an exit status of its own.
+        Some(Verb::Fs { .. }) => Ok(()),
         Some(Verb::Compare(_)) => bail!("compare is not there yet"),
         Some(Verb::Threads(_)) => bail!("threads is not there yet"),
         Some(Verb::Crash(_)) => bail!("crash is not there yet"),
