@@ -137,7 +137,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     match act(cli) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(status) => status,
         Err(error) => {
             eprintln!("seawall: {error:#}");
             ExitCode::FAILURE
@@ -145,15 +145,19 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn act(cli: Cli) -> Result<()> {
+fn act(cli: Cli) -> Result<ExitCode> {
     match cli.verb {
-        None => main_job::main_job(&cli.main, cli.verbose),
-        Some(Verb::Run(args)) => main_job::run(&args, cli.verbose),
-        Some(Verb::List { what }) => list::list(what),
-        Some(Verb::Fs { .. }) => bail!("fs is not there yet"),
+        None => main_job::main_job(&cli.main, cli.verbose)?,
+        Some(Verb::Run(args)) => main_job::run(&args, cli.verbose)?,
+        Some(Verb::List { what }) => list::list(what)?,
+        Some(Verb::Fs { args }) => {
+            let name = std::iter::once(OsString::from("fs"));
+            return Ok(seawall_translator::fscli::run(name.chain(args)));
+        }
         Some(Verb::Compare(_)) => bail!("compare is not there yet"),
         Some(Verb::Threads(_)) => bail!("threads is not there yet"),
         Some(Verb::Crash(_)) => bail!("crash is not there yet"),
         Some(Verb::Replay(_)) => bail!("replay is not there yet"),
     }
+    Ok(ExitCode::SUCCESS)
 }
