@@ -10,12 +10,12 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// Nobody answers on the socket.
-    #[error("cannot connect to the filesystem server on {socket}: {source}; is it running?")]
+    #[error("cannot connect to the filesystem server on {socket}: {cause}; is it running?")]
     Connect {
         /// The socket.
         socket: String,
         /// Why.
-        source: io::Error,
+        cause: io::Error,
     },
     /// The server refused the session, or broke the protocol.
     #[error("{socket}: {problem}")]
@@ -47,8 +47,8 @@ impl ClientError {
     /// The Linux error number.
     pub fn errno(&self) -> u32 {
         match self {
-            Self::Connect { source, .. } => {
-                source.raw_os_error().and_then(|e| u32::try_from(e).ok()).unwrap_or(Status::EIO.0)
+            Self::Connect { cause, .. } => {
+                cause.raw_os_error().and_then(|e| u32::try_from(e).ok()).unwrap_or(Status::EIO.0)
             }
             Self::Peer { .. } => Status::ESHUTDOWN.0,
             Self::Op { status, .. } => status.0,

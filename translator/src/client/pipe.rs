@@ -96,9 +96,9 @@ impl Client {
     /// # Errors
     /// `Connect`, `Peer`, or what the server says to Attach.
     pub fn connect(path: &Path, name: &str) -> Result<Self, ClientError> {
-        let socket = UnixStream::connect(path).map_err(|source| ClientError::Connect {
+        let socket = UnixStream::connect(path).map_err(|cause| ClientError::Connect {
             socket: path.display().to_string(),
-            source,
+            cause,
         })?;
         let hello = HelloReply {
             in_flight_max: 1,

@@ -47,12 +47,12 @@ pub enum ServeError {
     #[error(transparent)]
     Socket(#[from] StoreError),
     /// Threads, signals, the runtime.
-    #[error("cannot {what}: {source}")]
+    #[error("cannot {what}: {cause}")]
     System {
         /// What was tried.
         what: &'static str,
         /// Why not.
-        source: io::Error,
+        cause: io::Error,
     },
     /// The last flush.
     #[error("unmount: {0}; the volume is left marked as in use, check it before the next mount")]
@@ -60,7 +60,7 @@ pub enum ServeError {
 }
 
 fn system(what: &'static str) -> impl FnOnce(io::Error) -> ServeError {
-    move |source| ServeError::System { what, source }
+    move |cause| ServeError::System { what, cause }
 }
 
 /// What the accepting side and the sessions share.
