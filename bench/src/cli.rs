@@ -1,5 +1,5 @@
-//! The `seawall` command. Results go to stdout, everything else to stderr. Exit status 0 on success,
-//! 1 on failure with one line saying what was wrong with which object, 2 on bad usage.
+//! The `seawall` command. Results go to stdout, everything else to stderr. Exit status 0 on
+//! success, 1 on failure with one line saying what was wrong with which object, 2 on bad usage.
 
 mod list;
 mod main_job;

@@ -22,7 +22,8 @@ pub(crate) const REAL_LIMIT: Nanos = 3_000_000_000;
 pub enum Mode {
     /// Virtual time on this device profile.
     Virtual(String),
-    /// Real time, through two server processes, on this STORE; `None`: an image in the job's folder.
+    /// Real time, through two server processes, on this STORE; `None`: an image in the job's
+    /// folder.
     Real(Option<String>),
 }
 
