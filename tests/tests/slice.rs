@@ -16,8 +16,7 @@ use std::time::Duration;
 
 const END: Duration = Duration::from_secs(60);
 /// Symlinks keep their times, too; owners as the tests run as user 0.
-const ALL: Compare =
-    Compare { mtime: Mtime::Exact, symlink_mtime: Mtime::Exact, owner: true };
+const ALL: Compare = Compare { mtime: Mtime::Exact, symlink_mtime: Mtime::Exact, owner: true };
 
 /// Both servers over an image.
 struct Stack {
