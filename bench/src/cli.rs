@@ -1,5 +1,5 @@
-//! The `seawall` command. Results go to stdout, everything else to stderr. Exit status 0 on success,
-//! 1 on failure with one line saying what was wrong with which object, 2 on bad usage.
+//! The `seawall` command. Results go to stdout, everything else to stderr. Exit status 0 on
+//! success, 1 on failure with one line saying what was wrong with which object, 2 on bad usage.
 
 mod list;
 mod main_job;
@@ -136,11 +136,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(u8::try_from(usage.exit_code()).unwrap_or(2));
         }
     };
-    if let Some(Verb::Fs { args }) = cli.verb {
-        return seawall_translator::fscli::run(std::iter::once("seawall fs".into()).chain(args));
-    }
     match act(cli) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(status) => status,
         Err(error) => {
             eprintln!("seawall: {error:#}");
             ExitCode::FAILURE
@@ -148,16 +145,19 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn act(cli: Cli) -> Result<()> {
+fn act(cli: Cli) -> Result<ExitCode> {
     match cli.verb {
-        None => main_job::main_job(&cli.main, cli.verbose),
-        Some(Verb::Run(args)) => main_job::run(&args, cli.verbose),
-        Some(Verb::List { what }) => list::list(what),
-        // Run before this: it has an exit status of its own.
-        Some(Verb::Fs { .. }) => Ok(()),
+        None => main_job::main_job(&cli.main, cli.verbose)?,
+        Some(Verb::Run(args)) => main_job::run(&args, cli.verbose)?,
+        Some(Verb::List { what }) => list::list(what)?,
+        Some(Verb::Fs { args }) => {
+            let name = std::iter::once(OsString::from("seawall fs"));
+            return Ok(seawall_translator::fscli::run(name.chain(args)));
+        }
         Some(Verb::Compare(_)) => bail!("compare is not there yet"),
         Some(Verb::Threads(_)) => bail!("threads is not there yet"),
         Some(Verb::Crash(_)) => bail!("crash is not there yet"),
         Some(Verb::Replay(_)) => bail!("replay is not there yet"),
     }
+    Ok(ExitCode::SUCCESS)
 }

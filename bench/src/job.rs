@@ -22,7 +22,8 @@ pub(crate) const REAL_LIMIT: Nanos = 3_000_000_000;
 pub enum Mode {
     /// Virtual time on this device profile.
     Virtual(String),
-    /// Real time, through two server processes, on this STORE; `None`: an image in the job's folder.
+    /// Real time, through two server processes, on this STORE; `None`: an image in the job's
+    /// folder.
     Real(Option<String>),
 }
 
@@ -165,12 +166,12 @@ fn simulated(
     let mkfs = volume(workload, job.seed);
     let store = format!("sim:{device}:mem:{}", mkfs.size);
     let costs = HostCosts::HURD_LOOP;
-    let (fsync_durable, syncfs_durable) = (policy.fsync_is_durable(), syncfs_is_durable(&policy));
+    let (fsync, syncfs) = (policy.fsync_is_durable(), syncfs_is_durable(&policy));
     let name = policy.name.clone();
     let mut target = sim::mount(&store, &mkfs, policy, costs)?;
     let tick = |n| progress.units(n);
     let outcome = workload.run(&mut target, &Run { seed: job.seed, limit: None, tick: &tick })?;
-    let cache = target.store().caps().cache.name();
+    let cache = target.store().caps().cache;
     let image = tempfile::NamedTempFile::new_in(&job.dir)
         .with_context(|| format!("--dir {}", job.dir.display()))?;
     dump(target.store(), image.path())?;
@@ -181,9 +182,9 @@ fn simulated(
         policy: name,
         mode: Mode::Virtual(device.into()),
         store,
-        cache,
-        fsync_durable,
-        syncfs_durable,
+        cache: cache.name(),
+        fsync_durable: fsync && cache.can_promise(),
+        syncfs_durable: syncfs && cache.can_promise(),
         warmth: workload.warmth(),
         costs: Some(costs),
         store_stop: None,

@@ -31,7 +31,7 @@ pub struct Place {
 
 /// Under the cargo target folder that the program was built in, else under the system's folder for
 /// temporary files.
-pub fn default_dir() -> PathBuf {
+pub(crate) fn default_dir() -> PathBuf {
     let exe = std::env::current_exe().unwrap_or_default();
     let target = exe.ancestors().find(|dir| dir.join("CACHEDIR.TAG").is_file());
     target.map_or_else(std::env::temp_dir, Path::to_path_buf).join("seawall-bench")

@@ -1,8 +1,9 @@
 //! The simulator: an engine over a device model in virtual time, on one thread.
 //!
 //! Virtual time is the model's clock plus the declared host costs ([`HostCosts`]); the engine's own
-//! processor time counts zero, so no virtual row can claim that code got faster. A run is a seed and
-//! a commit: the store is memory, nothing here looks at a clock or iterates a hash map for output.
+//! processor time counts zero, so no virtual row can claim that code got faster. A run is a seed
+//! and a commit: the store is memory, nothing here looks at a clock or iterates a hash map for
+//! output.
 //!
 //! The flusher runs in line, between two calls, when its interval is over or its threshold is
 //! crossed; its time is then part of the caller's, which overstates it against a second thread.
@@ -32,8 +33,8 @@ pub struct HostCosts {
 }
 
 impl HostCosts {
-    /// The one host number that the Hurd thread's loop gives: 0.75 ms a round without a flush is two
-    /// writes of 0.25 ms and 0.25 ms for the rest. Fitted, not measured.
+    /// The one host number that the Hurd thread's loop gives: 0.75 ms a round without a flush is
+    /// two writes of 0.25 ms and 0.25 ms for the rest. Fitted, not measured.
     pub const HURD_LOOP: Self = Self { node: 250_000 };
 }
 

@@ -1,9 +1,10 @@
 //! The `tree` workload's files: real sources that are there after a build.
 //!
-//! The packages that this workspace's lockfile names are looked for under `CARGO_HOME/registry/src`,
-//! in order of their names, until there are at least [`FILES_WANTED`] files. When they are not
-//! enough, the sources of the workspace itself are added, and every report says so. Two machines
-//! with the same packages have the same tree: its fingerprint covers names, sizes and content.
+//! The packages that this workspace's lockfile names are looked for under
+//! `CARGO_HOME/registry/src`, in order of their names, until there are at least [`FILES_WANTED`]
+//! files. When they are not enough, the sources of the workspace itself are added, and every report
+//! says so. Two machines with the same packages have the same tree: its fingerprint covers names,
+//! sizes and content.
 
 use anyhow::{Context, Result, bail};
 use seawall_blockdev::PageBuf;

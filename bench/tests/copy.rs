@@ -1,6 +1,7 @@
 //! A 1 GiB file under `hurd-full`: what the indirect-block part of the patch costs, and whom.
 //!
 //! The file is zeroes, so that the device below keeps metadata only and the test is quick.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use seawall_blockdev::{
     BlockDev, CacheClass, Caps, DevError, Numbered, PageBuf, RawDev, ReadRun, Run, Tag, WriteFlags,

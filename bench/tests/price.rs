@@ -1,6 +1,8 @@
 //! The price of the presets, counted in virtual time: how many Syncs each sends, where, and why.
 //!
-//! Counts are exact. A change in one is a change of what a policy does and has to be explained here.
+//! Counts are exact. A change in one is a change of what a policy does and has to be explained
+//! here.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use seawall_bench::sim::{self, HostCosts, SimTarget};
 use seawall_bench::{

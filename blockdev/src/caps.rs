@@ -56,8 +56,9 @@ pub struct Caps {
 }
 
 impl Caps {
-    /// A plain disk: 512-byte sectors, requests of at most 1 MiB, neither FUA nor order, and nothing
-    /// said about what survives a server's death. What its cache does is for its driver to say.
+    /// A plain disk: 512-byte sectors, requests of at most 1 MiB, neither FUA nor order, and
+    /// nothing said about what survives a server's death. What its cache does is for its driver to
+    /// say.
     pub const fn disk(size: u64, cache: CacheClass) -> Self {
         Self {
             size,

@@ -1,5 +1,5 @@
-//! The `ext2srv` command, as a function: the shared command line of the servers over this engine. The
-//! binary and whoever embeds it run the same code.
+//! The `ext2srv` command, as a function: the shared command line of the servers over this engine.
+//! The binary and whoever embeds it run the same code.
 
 use crate::{Ext2, MkfsOptions, OpenOptions, mkfs};
 use seawall_blockdev::{BlockDev, PageBuf, ReadRun, Tag};

@@ -1,5 +1,5 @@
-//! The JSON form: `{"provenance": .., "rows": [..]}`. Virtual rows repeat to the byte for a seed and
-//! a commit; everything that does not is in `provenance` or in real rows.
+//! The JSON form: `{"provenance": .., "rows": [..]}`. Virtual rows repeat to the byte for a seed
+//! and a commit; everything that does not is in `provenance` or in real rows.
 
 use crate::job::{Mode, Row};
 use crate::provenance::Provenance;

@@ -1,9 +1,9 @@
 //! `fsync-loop`: the Hurd thread's loop, create, write 4 KiB, fsync, close.
 //!
 //! It runs warm, as a loop that is run twice does: before the clock starts the same names are made
-//! and removed and a syncfs writes everything, so that the timed part neither reads inode tables nor
-//! grows the directory. What is left of a round is what the thread measured: the file's block, its
-//! inode's block, and what the policy adds. A run with a time limit warms up for a sixth of it.
+//! and removed and a syncfs writes everything, so that the timed part neither reads inode tables
+//! nor grows the directory. What is left of a round is what the thread measured: the file's block,
+//! its inode's block, and what the policy adds. A run with a time limit warms up for a sixth of it.
 
 use super::Meter;
 use crate::outcome::Op;

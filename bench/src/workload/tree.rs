@@ -1,5 +1,5 @@
-//! `tree`: copies real source files in, as `cp -r` does: no fsync, one close a file, then syncfs and
-//! unmount. Content is in memory before the clock starts.
+//! `tree`: copies real source files in, as `cp -r` does: no fsync, one close a file, then syncfs
+//! and unmount. Content is in memory before the clock starts.
 
 use super::Meter;
 use crate::outcome::Op;

@@ -8,7 +8,7 @@
 #![forbid(unsafe_code)]
 
 use anyhow::{Context, Result, ensure};
-use seawall_blockdev::{BlockDev, CacheClass, PageBuf, ReadRun, Tag, WriteFlags, WriteRun};
+use seawall_blockdev::{BlockDev, PageBuf, ReadRun, Tag, WriteFlags, WriteRun};
 use seawall_store::Client;
 use seawall_store::backend::MemBackend;
 use seawall_store::server::{ServeOptions, Server};
@@ -39,11 +39,11 @@ fn talk(socket: &Path) -> Result<()> {
         hello.in_flight_max,
         hello.payload_max >> 10
     );
-    let cache = CacheClass::from(info.cache);
-    println!("INFO   {}: {} bytes, cache {}", info.name, info.size, cache.name());
-
     // A client is shared by threads: the device trait is implemented for a reference to it.
     let mut dev = &client;
+    let cache = dev.caps().cache;
+    println!("INFO   {}: {} bytes, cache {}", info.name, info.size, cache.name());
+
     let text = b"sixteen letters!";
     let mut page = PageBuf::zeroed(4096);
     for (i, byte) in page.iter_mut().enumerate() {
