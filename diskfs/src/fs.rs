@@ -367,9 +367,20 @@ impl<F: Format> Fs<F> {
         site: Site,
         f: impl FnOnce(&F, &mut Tx<'_>) -> Attempt<T>,
     ) -> Attempt<Done<T>> {
+        self.change_nodes(ctx, ticket, site, |format, tx, _| f(format, tx))
+    }
+
+    /// As [`Fs::change`], for operations that must know what is open.
+    pub(crate) fn change_nodes<T>(
+        &mut self,
+        ctx: &Ctx,
+        ticket: &mut Ticket,
+        site: Site,
+        f: impl FnOnce(&F, &mut Tx<'_>, &Nodes) -> Attempt<T>,
+    ) -> Attempt<Done<T>> {
         self.writable()?;
         let mut tx = self.meta.tx(ticket, ctx.now);
-        let value = f(&self.format, &mut tx)?;
+        let value = f(&self.format, &mut tx, &self.nodes)?;
         let staged = tx.stage();
         let after = self.commit(staged, site);
         Ok(Done { value, after, more: false })
