@@ -5,6 +5,7 @@
 //! not happened. The overlay is also exactly the set of blocks that a journal would take.
 
 use crate::cache::BlockCache;
+use crate::dirindex::{DirIndexes, IndexOp};
 use crate::epoch::Stage;
 use crate::hash::HashMap;
 use crate::pending::Pending;
@@ -15,6 +16,8 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use seawall_blockdev::PageBuf;
+
+mod index;
 
 /// What a change is, said at every [`Tx::modify`].
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +48,7 @@ pub(crate) struct Effects {
     pub(crate) named: Vec<(Ino, Ino)>,
     pub(crate) changed_dirs: Vec<Ino>,
     pub(crate) hints: Vec<(u64, u64)>,
+    pub(crate) index: Vec<(Ino, IndexOp)>,
     pub(crate) sites: SiteSet,
     pub(crate) new_indirect: u32,
 }
@@ -67,6 +71,7 @@ pub struct Tx<'a> {
     pub(crate) cache: &'a mut BlockCache,
     pub(crate) ticket: &'a mut Ticket,
     pub(crate) pending: &'a Pending,
+    pub(crate) indexes: &'a mut DirIndexes,
     pub(crate) hints: &'a HashMap<u64, u64>,
     pub(crate) dir_changes: &'a HashMap<Ino, u64>,
     pub(crate) change_floor: u64,
