@@ -4,7 +4,7 @@
 //! whole. An error drops the overlay, so a rename that meets ENOSPC or a read error half way has
 //! not happened. The overlay is also exactly the set of blocks that a journal would take.
 
-use crate::cache::BlockCache;
+use crate::cache::{BlockCache, merge_bits};
 use crate::dirindex::{DirIndexes, IndexOp};
 use crate::epoch::Stage;
 use crate::hash::HashMap;
@@ -32,10 +32,40 @@ pub struct Change {
 }
 
 pub(crate) struct OverlayBlock {
-    /// Ascending stages. With a policy that orders nothing there is one.
+    /// Content before this transaction; `None` for a block that it allocated.
+    pub(crate) base: Option<Arc<PageBuf>>,
+    /// In the order of the changes. With a policy that orders nothing there is one.
     pub(crate) versions: Vec<(Stage, Arc<PageBuf>)>,
     pub(crate) site: Site,
     pub(crate) owners: Vec<Ino>,
+}
+
+impl OverlayBlock {
+    /// Content before version `i`; `None` before the first of an allocated block.
+    pub(crate) fn before(&self, i: usize) -> Option<&Arc<PageBuf>> {
+        match i.checked_sub(1) {
+            Some(i) => self.versions.get(i).map(|(_, b)| b),
+            None => self.base.as_ref(),
+        }
+    }
+
+    pub(crate) fn has_any_before(&self, i: usize) -> bool {
+        self.versions.iter().take(i).any(|(s, _)| *s == Stage::Any)
+    }
+
+    /// Version `i` with the `Init` changes that came after it.
+    pub(crate) fn complete(&self, i: usize) -> Option<Arc<PageBuf>> {
+        let mut buf = self.versions.get(i).map(|(_, b)| b.clone())?;
+        for (j, (stage, new)) in self.versions.iter().enumerate().skip(i.saturating_add(1)) {
+            if *stage == Stage::Init
+                && let Some(old) = self.before(j)
+            {
+                let dst: &mut PageBuf = Arc::make_mut(&mut buf);
+                merge_bits(dst, old, new);
+            }
+        }
+        Some(buf)
+    }
 }
 
 /// What a transaction did beside changing blocks.
@@ -168,7 +198,7 @@ impl Tx<'_> {
     ) -> Attempt<&mut PageBuf> {
         if !self.overlay.contains_key(&block) {
             let buf = self.read(block, what)?;
-            self.stage_block(block, change, buf.0);
+            self.stage_block(block, change, Some(buf.0.clone()), buf.0);
         }
         Ok(self.overlay_mut(block, change)?)
     }
@@ -182,18 +212,25 @@ impl Tx<'_> {
     ) -> Attempt<&mut PageBuf> {
         self.in_range(block, what)?;
         self.overlay.remove(&block);
-        self.stage_block(block, change, Arc::new(PageBuf::zeroed(self.block_size)));
+        self.stage_block(block, change, None, Arc::new(PageBuf::zeroed(self.block_size)));
         Ok(self.overlay_mut(block, change)?)
     }
 
-    fn stage_block(&mut self, block: u64, change: Change, buf: Arc<PageBuf>) {
+    fn stage_block(
+        &mut self,
+        block: u64,
+        change: Change,
+        base: Option<Arc<PageBuf>>,
+        buf: Arc<PageBuf>,
+    ) {
         let versions = vec![(change.stage, buf)];
-        let o = OverlayBlock { versions, site: change.site, owners: Vec::new() };
+        let o = OverlayBlock { base, versions, site: change.site, owners: Vec::new() };
         self.overlay.insert(block, o);
     }
 
-    /// A change at a stage later than the block's newest gets a version of its own, so that the
-    /// earlier stage's bytes can be durable first. A change at an earlier stage joins the newest.
+    /// A change at another stage than the block's newest gets a version of its own: a later one so
+    /// that the earlier bytes can be durable first, `Any` and `Init` so that what may be merged into
+    /// other versions is known by itself. Otherwise a change at an earlier stage joins the newest.
     fn overlay_mut(&mut self, block: u64, change: Change) -> Result<&mut PageBuf, FsError> {
         self.effects.sites.insert(change.site);
         let collapse = self.collapse;
@@ -206,13 +243,12 @@ impl Tx<'_> {
         }
         let (newest, buf) =
             o.versions.last().ok_or(FsError::Bug("overlay block without a version"))?;
-        if change.stage > *newest && *newest != Stage::Any && !collapse {
+        let apart = change.stage > *newest
+            || (change.stage == Stage::Any && *newest == Stage::Init)
+            || (change.stage == Stage::Init && *newest != Stage::Init);
+        if apart && !collapse {
             let copy = buf.clone();
             o.versions.push((change.stage, copy));
-        } else if change.stage > *newest
-            && let Some(v) = o.versions.last_mut()
-        {
-            v.0 = change.stage;
         }
         o.versions
             .last_mut()

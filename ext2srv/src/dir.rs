@@ -303,7 +303,7 @@ impl Ext2 {
         if inode.flags & FL_INDEX != 0 {
             inode.flags &= !FL_INDEX;
             tx.touch(dir);
-            self.put_inode(tx, dir, inode, Stage::Init)?;
+            self.put_inode(tx, dir, inode, Stage::Prepare)?;
         }
         Ok(())
     }

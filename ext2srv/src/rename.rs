@@ -47,7 +47,7 @@ impl Ext2 {
             if to_parent.links >= LINK_MAX {
                 return Err(Refused::TooManyLinks.into());
             }
-            self.update_inode(tx, to_dir, Stage::Init, |d| d.links += 1)?;
+            self.update_inode(tx, to_dir, Stage::Prepare, |d| d.links += 1)?;
         }
         match target {
             Some(t) => {

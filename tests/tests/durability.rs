@@ -499,6 +499,40 @@ fn a_thousand_creates_share_a_few_epochs() {
     assert!(s.epochs_written <= 30, "{} epochs", s.epochs_written);
 }
 
+/// Files with data in many directories, some removed again: new things go to the oldest open epoch,
+/// so the whole tree is a handful of epochs and not one for each file.
+#[test]
+fn a_tree_shares_a_few_epochs() {
+    let mut r = rig("default");
+    let c = ctx();
+    let root = r.fs.geometry().root;
+    for d in 0..40 {
+        let dir = format!("dir{d}");
+        let node = seawall_diskfs::NewNode::Dir;
+        let dir =
+            driver::run(&mut r, &c, |fs, t| fs.create(&c, root, dir.as_bytes(), node, 0o755, t))
+                .unwrap();
+        for f in 0..20 {
+            let name = format!("file{f}");
+            let (_, h) = driver::run(&mut r, &c, |fs, t| {
+                fs.create_open(&c, dir.ino, name.as_bytes(), 0o644, RW, t)
+            })
+            .unwrap();
+            put(&mut r, h, 0, &[f as u8; 9000]).unwrap();
+            close(&mut r, h).unwrap();
+            if f % 5 == 0 {
+                driver::run(&mut r, &c, |fs, t| fs.unlink(&c, dir.ino, name.as_bytes(), t))
+                    .unwrap();
+            }
+        }
+    }
+    driver::run_plan(&mut r, PlanReq::Whole(Site::Syncfs)).unwrap();
+    let s = r.fs.stats();
+    assert!(s.epochs_written <= 12, "{} epochs", s.epochs_written);
+    driver::unmount(&mut r, &ctx()).unwrap();
+    check_clean(&r.dev.get_ref().stable);
+}
+
 #[test]
 fn o_sync_writes_flush_once_per_new_indirect_block() {
     let mut r = rig_on(volume(64 << 20), "hurd-full");
