@@ -92,7 +92,7 @@ fn in_and_out(block_size: &str) {
         assert!(line.contains(word), "{line}");
     }
     let put = fs(&["put", tree.to_str().unwrap(), &stack.at("/")]).ok();
-    assert!(put.stdout.contains("2021 files") || put.stdout.contains(" files, "), "{put}");
+    assert!(put.stdout.contains(" files, "), "{put}");
     fs(&["get", &stack.at("/tree"), back.to_str().unwrap()]).ok();
     let before = tree_snapshot(&tree);
     assert!(before.len() > 2000);
@@ -243,11 +243,23 @@ fn garbage_ends_one_connection_only() {
 
 #[test]
 fn a_store_that_dies_is_told_to_the_client() {
+    // In the first write after the dirty mark, and deeper in the writeback that the end of the copy
+    // asks for.
+    for write in [2, 5, 9] {
+        store_dies(write);
+    }
+}
+
+fn store_dies(write: u32) {
     let scratch = Scratch::new();
     let image = scratch.join("image");
     mke2fs(&image, 64 << 20, &["-b", "4096"]);
-    // Dies in the middle of the writeback that the end of the copy asks for.
-    let mut stack = Stack::start(&scratch, &image, "fault:die=40:", &[]);
+    let older = scratch.dir("older");
+    sample_tree(&older);
+    let stack = Stack::start(&scratch, &image, "", &[]);
+    fs(&["put", older.to_str().unwrap(), &stack.at("/")]).ok();
+    stack.stop();
+    let mut stack = Stack::start(&scratch, &image, &format!("fault:die={write}:"), &[]);
     let tree = scratch.dir("tree");
     for i in 0..300_u64 {
         fs::write(tree.join(format!("{i}")), pattern(10_000, i)).unwrap();
@@ -264,12 +276,19 @@ fn a_store_that_dies_is_told_to_the_client() {
     assert!(down.code() == 1 && !down.stderr.is_empty(), "{down}");
     assert_eq!(stack.server.wait(END).code(), Some(1), "{}", stack.server.stderr());
     assert!(stack.server.stderr().contains("unmount"), "{}", stack.server.stderr());
-    stack.store.kill();
-    // What is left is at most what preen repairs.
-    let preen = run(seawall_tests::tool("e2fsck").arg("-p").arg(&image));
-    assert!(preen.code() & !3 == 0, "{preen}");
-    let (code, text) = e2fsck(&image);
-    assert_eq!(code, 0, "{text}");
+    assert_eq!(stack.store.wait(END).code(), Some(86));
+    // What was cut off may lie about without a name, which e2fsck connects; nothing has two owners,
+    // and what was there before is as it was.
+    let (_, text) = e2fsck(&image);
+    for harm in ["Multiply-claimed", "multiply-claimed", "Illegal", "invalid", "corrupt"] {
+        assert!(!text.contains(harm), "{text}");
+    }
+    let repair = run(seawall_tests::tool("e2fsck").arg("-fy").arg(&image));
+    assert_eq!(repair.code() & !3, 0, "{repair}");
+    assert_clean(&image);
+    let mount = LoopMount::ro(&image);
+    assert_same_tree(&tree_snapshot(&older), &tree_snapshot(&mount.path().join("older")), ALL);
+    mount.unmount();
 }
 
 #[test]

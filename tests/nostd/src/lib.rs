@@ -20,6 +20,7 @@ use seawall_diskfs as _;
 use seawall_ext2 as _;
 use seawall_ipc as _;
 use seawall_store as _;
+use seawall_translator as _;
 
 struct Refuse;
 

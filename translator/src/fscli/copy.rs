@@ -64,11 +64,10 @@ fn named(path: &[u8]) -> impl Fn(ClientError) -> ClientError + '_ {
 impl Copy {
     fn node(&mut self, fid: u32, a: &Attr, dir: u32, name: &[u8], path: &[u8]) -> Result<()> {
         let fail = named(path);
-        if a.kind != Kind::Dir && a.nlink > 1 {
-            if let Some(first) = self.seen.get(&a.ino.0) {
-                self.to.link(*first, dir, name).map_err(fail)?;
-                return Ok(());
-            }
+        let shared = a.kind != Kind::Dir && a.nlink > 1;
+        if let Some(first) = self.seen.get(&a.ino.0).filter(|_| shared) {
+            self.to.link(*first, dir, name).map_err(fail)?;
+            return Ok(());
         }
         let made = match a.kind {
             Kind::File => self.file(fid, a, dir, name).map_err(fail)?,
@@ -112,7 +111,7 @@ impl Copy {
         } else {
             self.to.clunk(made)?;
         }
-        if a.kind != Kind::Dir && a.nlink > 1 {
+        if shared {
             let (first, _) =
                 self.to.walk(dir, [name.to_vec()].into(), None).map_err(named(path))?;
             self.seen.insert(a.ino.0, first);
