@@ -151,7 +151,7 @@ fn act(cli: Cli) -> Result<ExitCode> {
         Some(Verb::Run(args)) => main_job::run(&args, cli.verbose)?,
         Some(Verb::List { what }) => list::list(what)?,
         Some(Verb::Fs { args }) => {
-            let name = std::iter::once(OsString::from("fs"));
+            let name = std::iter::once(OsString::from("seawall fs"));
             return Ok(seawall_translator::fscli::run(name.chain(args)));
         }
         Some(Verb::Compare(_)) => bail!("compare is not there yet"),

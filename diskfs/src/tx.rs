@@ -5,6 +5,7 @@
 //! not happened. The overlay is also exactly the set of blocks that a journal would take.
 
 use crate::cache::BlockCache;
+use crate::dirindex::{DirIndexes, IndexOp};
 use crate::epoch::Stage;
 use crate::hash::HashMap;
 use crate::pending::Pending;
@@ -15,6 +16,8 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use seawall_blockdev::PageBuf;
+
+mod index;
 
 /// What a change is, said at every [`Tx::modify`].
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +48,7 @@ pub(crate) struct Effects {
     pub(crate) named: Vec<(Ino, Ino)>,
     pub(crate) changed_dirs: Vec<Ino>,
     pub(crate) hints: Vec<(u64, u64)>,
+    pub(crate) index: Vec<(Ino, IndexOp)>,
     pub(crate) sites: SiteSet,
     pub(crate) new_indirect: u32,
 }
@@ -67,6 +71,7 @@ pub struct Tx<'a> {
     pub(crate) cache: &'a mut BlockCache,
     pub(crate) ticket: &'a mut Ticket,
     pub(crate) pending: &'a Pending,
+    pub(crate) indexes: &'a mut DirIndexes,
     pub(crate) hints: &'a HashMap<u64, u64>,
     pub(crate) dir_changes: &'a HashMap<Ino, u64>,
     pub(crate) change_floor: u64,
@@ -232,14 +237,29 @@ impl Tx<'_> {
     /// True when a block whose bitmap bit is clear may not be given out yet. Remembers that it was
     /// seen: see [`Tx::no_space`].
     pub fn is_pending_block(&mut self, block: u64) -> bool {
-        let here = self
-            .effects
-            .freed
-            .iter()
-            .any(|r| block >= r.start && block < r.start.saturating_add(r.len));
-        let held = here || self.pending.has_block(block);
-        self.saw_pending |= held;
+        self.pending_end(block).is_some()
+    }
+
+    /// As [`Tx::is_pending_block`], with the end of the pending run that covers the block: a search
+    /// goes on there.
+    pub fn pending_end(&mut self, block: u64) -> Option<u64> {
+        let end = |r: &Extent| r.start.saturating_add(r.len);
+        let own = self.effects.freed.iter().find(|r| block >= r.start && block < end(r));
+        let held = own.map(end).or_else(|| self.pending.run_end(block));
+        self.saw_pending |= held.is_some();
         held
+    }
+
+    /// How many blocks of `run` come before the first one that is pending.
+    pub fn before_pending(&mut self, run: Extent) -> u64 {
+        let to = run.start.saturating_add(run.len);
+        let own = self.effects.freed.iter().filter_map(|r| {
+            let first = r.start.max(run.start);
+            (first < to && first < r.start.saturating_add(r.len)).then_some(first)
+        });
+        let first = own.chain(self.pending.next_block(run.start, to)).min();
+        self.saw_pending |= first.is_some();
+        first.unwrap_or(to).saturating_sub(run.start)
     }
 
     /// As [`Tx::is_pending_block`], for inode numbers.

@@ -92,6 +92,7 @@ impl Ext2 {
     fn set_parent(&self, tx: &mut Tx<'_>, dir: Ino, parent: Ino) -> Attempt<()> {
         let spot = self.parent_spot(tx, dir)?;
         tx.dir_changed(dir);
+        tx.index_keep(dir);
         let b = tx.modify(spot.block, "directory block", dirent(dir, Stage::Link))?;
         Ok(self.dir_limits().retarget(b, spot.off, parent.0 as u32, Kind::Dir)?)
     }

@@ -31,7 +31,9 @@ impl<F: Format> Fs<F> {
         let Staged { overlay, effects } = staged;
         for ino in &effects.fresh {
             self.nodes.fresh(*ino);
+            self.meta.indexes.remove(*ino);
         }
+        self.meta.indexes.apply(&effects.index, &effects.changed_dirs);
         let last = if self.policy.ordered() {
             self.place_ordered(&overlay)
         } else {
@@ -153,6 +155,7 @@ impl<F: Format> Fs<F> {
             self.meta.pending.hold_inode(*ino, epoch);
             self.data.truncate(*ino, 0);
             self.nodes.forget(*ino);
+            self.meta.indexes.remove(*ino);
         }
     }
 }

@@ -96,10 +96,8 @@ impl Client {
     /// # Errors
     /// `Connect`, `Peer`, or what the server says to Attach.
     pub fn connect(path: &Path, name: &str) -> Result<Self, ClientError> {
-        let socket = UnixStream::connect(path).map_err(|cause| ClientError::Connect {
-            socket: path.display().to_string(),
-            cause,
-        })?;
+        let socket = UnixStream::connect(path)
+            .map_err(|cause| ClientError::Connect { socket: path.display().to_string(), cause })?;
         let hello = HelloReply {
             in_flight_max: 1,
             payload_max: limit::PAYLOAD,

@@ -1,0 +1,319 @@
+//! One slice through the whole stack: an image made by `mke2fs`, a `store` process, an `ext2srv`
+//! process, a real tree copied in and out, judged by `e2fsck` and by the kernel's own ext2.
+
+use rustix::process::Signal;
+use seawall_tests::{
+    Compare, LoopMount, Mtime, Proc, Run, Scratch, assert_clean, assert_same_tree, bin, e2fsck,
+    mke2fs, pattern, run, sample_tree, tree_snapshot,
+};
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+const END: Duration = Duration::from_secs(60);
+/// Symlinks keep their times, too; owners as the tests run as user 0.
+const ALL: Compare = Compare { mtime: Mtime::Exact, symlink_mtime: Mtime::Exact, owner: true };
+
+/// Both servers over an image.
+struct Stack {
+    store: Proc,
+    server: Proc,
+    socket: PathBuf,
+    image: PathBuf,
+}
+
+impl Stack {
+    /// `fault` is a `fault:SPEC:` prefix of the store, or empty.
+    fn start(scratch: &Scratch, image: &Path, fault: &str, more: &[&str]) -> Self {
+        let (store_socket, socket) = (scratch.join("store.sock"), scratch.join("fs.sock"));
+        let name = format!("{fault}file:{}", image.display());
+        let mut cmd = Command::new(bin("store"));
+        cmd.args(["serve", &name, "--socket"]).arg(&store_socket);
+        let store = Proc::serve(&mut cmd, &store_socket);
+        let mut cmd = Command::new(bin("ext2srv"));
+        let name = format!("unix:{}", store_socket.display());
+        cmd.args(["serve", &name, "--socket"]).arg(&socket).args(more);
+        let server = Proc::serve(&mut cmd, &socket);
+        Self { store, server, socket, image: image.to_path_buf() }
+    }
+
+    fn at(&self, path: &str) -> String {
+        format!("{}:{path}", self.socket.display())
+    }
+
+    fn ctl(&self, args: &[&str]) -> Run {
+        run(Command::new(bin("ext2srv")).arg("ctl").arg(&self.socket).args(args))
+    }
+
+    /// Ends the server over its socket, then the store; both must be content.
+    fn stop(mut self) {
+        self.ctl(&["shutdown"]).ok();
+        assert!(self.server.wait(END).success(), "{}", self.server.stderr());
+        assert!(!self.socket.exists(), "the socket's file was left behind");
+        self.store.terminate();
+        assert!(self.store.wait(END).success(), "{}", self.store.stderr());
+        assert_clean(&self.image);
+    }
+}
+
+fn fs<S: AsRef<OsStr>>(args: &[S]) -> Run {
+    run(Command::new(bin("seawall")).arg("fs").args(args))
+}
+
+/// 2,000 files besides those of the sample: small ones, in folders of 40.
+fn big_tree(root: &Path) {
+    sample_tree(root);
+    for i in 0..2000_usize {
+        let dir = root.join(format!("many/{:02}", i / 40));
+        fs::create_dir_all(&dir).unwrap();
+        let len = (i * 37) % 9000;
+        fs::write(dir.join(format!("file-{i}.rs")), pattern(len, i as u64)).unwrap();
+        if i % 100 == 7 {
+            fs::hard_link(dir.join(format!("file-{i}.rs")), dir.join("again")).unwrap();
+        }
+    }
+    run(Command::new("mkfifo").arg(root.join("pipe"))).ok();
+    run(Command::new("mknod").arg(root.join("device")).args(["c", "3", "7"])).ok();
+    fs::set_permissions(root, std::os::unix::fs::PermissionsExt::from_mode(0o751)).unwrap();
+}
+
+fn in_and_out(block_size: &str) {
+    let scratch = Scratch::new();
+    let (tree, image, back) = (scratch.dir("tree"), scratch.join("image"), scratch.join("back"));
+    big_tree(&tree);
+    mke2fs(&image, 192 << 20, &["-b", block_size, "-I", "256"]);
+    let stack = Stack::start(&scratch, &image, "", &[]);
+    let line = stack.server.stderr();
+    for word in ["fs.sock", "store.sock", "flushable", "policy default", "durable"] {
+        assert!(line.contains(word), "{line}");
+    }
+    let put = fs(&["put", tree.to_str().unwrap(), &stack.at("/")]).ok();
+    assert!(put.stdout.contains("2021 files") || put.stdout.contains(" files, "), "{put}");
+    fs(&["get", &stack.at("/tree"), back.to_str().unwrap()]).ok();
+    let before = tree_snapshot(&tree);
+    assert!(before.len() > 2000);
+    let after = tree_snapshot(&back);
+    assert_same_tree(&before, &after, ALL);
+    let holes = Path::new("holes");
+    assert!(after[holes].blocks * 512 < 1 << 20, "holes were filled on the way");
+    let stats = stack.ctl(&["stats"]).ok();
+    assert!(stats.stdout.contains("name_op"), "{stats}");
+    stack.stop();
+    // The kernel's own ext2 sees the same, and leaves something in turn.
+    let mount = LoopMount::rw(&image);
+    let kernel = tree_snapshot(&mount.path().join("tree"));
+    assert_same_tree(&before, &kernel, ALL);
+    assert!(kernel[holes].blocks * 512 < 1 << 20, "holes were filled in the image");
+    fs::remove_dir_all(mount.path().join("tree/many")).unwrap();
+    let theirs = mount.path().join("theirs");
+    fs::create_dir(&theirs).unwrap();
+    big_tree(&theirs);
+    let theirs = tree_snapshot(mount.path());
+    mount.unmount();
+    let stack = Stack::start(&scratch, &image, "", &["-o", "ro"]);
+    let ours = scratch.join("ours");
+    fs(&["get", &stack.at("/"), ours.to_str().unwrap()]).ok();
+    assert_same_tree(&theirs, &tree_snapshot(&ours), ALL);
+    stack.stop();
+}
+
+#[test]
+fn tree_in_and_out_at_1_kib() {
+    in_and_out("1024");
+}
+
+#[test]
+fn tree_in_and_out_at_4_kib() {
+    in_and_out("4096");
+}
+
+#[test]
+fn every_verb() {
+    let scratch = Scratch::new();
+    let image = scratch.join("image");
+    run(Command::new(bin("ext2srv")).arg("mkfs").arg(&image).args(["--size", "32M"])).ok();
+    assert_clean(&image);
+    let stack = Stack::start(&scratch, &image, "", &["--policy", "strict"]);
+    let at = |path: &str| stack.at(path);
+    let local = scratch.join("local");
+    fs::write(&local, b"some text\n").unwrap();
+    fs(&["mkdir", "-p", &at("/a/b/c"), &at("/z")]).ok();
+    fs(&["put", local.to_str().unwrap(), &at("/a/b/text")]).ok();
+    assert_eq!(fs(&["cat", &at("/a/b/text")]).ok().stdout, "some text\n");
+    fs(&["ln", &at("/a/b/text"), &at("/a/hard")]).ok();
+    fs(&["ln", "-s", "b/text", &at("/a/soft")]).ok();
+    assert_eq!(fs(&["cat", &at("/a/soft")]).ok().stdout, "some text\n");
+    fs(&["ln", "-s", "/a/b", &at("/dir")]).ok();
+    assert_eq!(fs(&["cat", &at("/dir/text")]).ok().stdout, "some text\n");
+    assert_eq!(fs(&["ls", &at("/a")]).ok().stdout, "b\nhard\nsoft\n");
+    let long = fs(&["ls", "-l", &at("/a")]).ok().stdout;
+    assert!(long.contains("soft -> b/text") && long.contains("drwxr-xr-x"), "{long}");
+    let all = fs(&["ls", "-R", &at("/")]).ok().stdout;
+    assert!(all.contains("/a/b:\nc\ntext\n"), "{all}");
+    let stat = fs(&["stat", "--json", &at("/a/hard")]).ok().stdout;
+    assert!(stat.contains("\"links\": 2") && stat.contains("\"size\": 10"), "{stat}");
+    fs(&["cp", "-r", &at("/a"), &at("/copy")]).ok();
+    let copied = fs(&["stat", &at("/copy/hard")]).ok().stdout;
+    assert!(copied.contains("2 links"), "{copied}");
+    let e = fs(&["cp", "-r", &at("/a"), &at("/a/b")]);
+    assert!(e.code() == 1 && e.stderr.contains("into itself"), "{e}");
+    fs(&["mv", &at("/a/hard"), &at("/z")]).ok();
+    assert_eq!(fs(&["cat", &at("/z/hard")]).ok().stdout, "some text\n");
+    let e = fs(&["rm", &at("/a")]);
+    assert!(e.code() == 1 && e.stderr.contains("-r"), "{e}");
+    fs(&["rm", "-r", &at("/a"), &at("/copy")]).ok();
+    let e = fs(&["cat", &at("/a/b/text")]);
+    assert!(e.code() == 1 && e.stderr.contains("/a/b/text"), "{e}");
+    assert!(fs(&["df", &at("/")]).ok().stdout.contains("MiB"));
+    assert_eq!(fs(&["ls", "nonsense"]).code(), 2);
+    let e = fs(&["ls", &format!("{}:/", scratch.join("none").display())]);
+    assert!(e.code() == 1 && e.stderr.contains("is it running"), "{e}");
+    stack.stop();
+}
+
+#[test]
+fn control_and_its_mistakes() {
+    let scratch = Scratch::new();
+    let image = scratch.join("image");
+    mke2fs(&image, 16 << 20, &[]);
+    let stack = Stack::start(&scratch, &image, "", &["--policy", "hurd-vanilla"]);
+    assert!(stack.server.stderr().contains("not durable"), "{}", stack.server.stderr());
+    let stats = stack.ctl(&["stats"]).ok();
+    assert!(stats.stdout.contains("not durable"), "{stats}");
+    let e = stack.ctl(&["policy", "hurd"]);
+    assert!(e.code() == 1 && e.stderr.contains("hurd-full"), "{e}");
+    let local = scratch.join("local");
+    fs::write(&local, pattern(100_000, 1)).unwrap();
+    fs(&["put", local.to_str().unwrap(), &stack.at("/")]).ok();
+    let policy = stack.ctl(&["policy", "default"]).ok();
+    assert!(policy.stdout.starts_with("policy default, durable"), "{policy}");
+    stack.ctl(&["sync"]).ok();
+    let json = stack.ctl(&["stats", "--json"]).ok();
+    assert!(json.stdout.contains("\"syncs_sent\": 1"), "{json}");
+    stack.ctl(&["remount-ro"]).ok();
+    let e = fs(&["put", local.to_str().unwrap(), &stack.at("/second")]);
+    assert!(e.code() == 1 && e.stderr.contains("EROFS"), "{e}");
+    let e = stack.ctl(&["freeze"]);
+    assert!(e.code() == 1 && e.stderr.contains("EOPNOTSUPP"), "{e}");
+    // A second server is refused the socket; the store refuses a second writer.
+    let socket = stack.socket.display().to_string();
+    let e = run(Command::new(bin("ext2srv")).args(["serve", "mem:1M", "--socket", &socket]));
+    assert_eq!(e.code(), 1, "{e}");
+    stack.stop();
+}
+
+#[test]
+fn garbage_ends_one_connection_only() {
+    let scratch = Scratch::new();
+    let image = scratch.join("image");
+    mke2fs(&image, 16 << 20, &[]);
+    let stack = Stack::start(&scratch, &image, "", &[]);
+    let mut streams = vec![pattern(64, 5), pattern(100_000, 6), b"GET / HTTP/1.1\r\n\r\n".to_vec()];
+    // Right magic: a body that is none, a length beyond the limit, a fid that is none.
+    for (op, inline) in [(64_u16, 8_u32), (70, 0xffff_fff0), (67, 300_000), (250, 1 << 30)] {
+        let mut record = vec![0_u8; 64];
+        record[..4].copy_from_slice(b"SWFS");
+        record[4..6].copy_from_slice(&op.to_le_bytes());
+        record[8] = 1;
+        record[32..36].copy_from_slice(&inline.to_le_bytes());
+        record.extend([0xff; 64]);
+        streams.push(record);
+    }
+    for bytes in &streams {
+        let mut socket = UnixStream::connect(&stack.socket).unwrap();
+        // The server may close before it has read everything.
+        let _ = socket.write_all(bytes);
+        let _ = socket.shutdown(std::net::Shutdown::Write);
+        let mut answer = Vec::new();
+        let _ = socket.read_to_end(&mut answer);
+        assert!(answer.len() < 4096, "{} bytes in answer to garbage", answer.len());
+    }
+    fs(&["ls", &stack.at("/")]).ok();
+    assert!(stack.server.running());
+    let memory = fs::read_to_string(format!("/proc/{}/status", stack.server.pid())).unwrap();
+    let peak = memory.lines().find_map(|l| l.strip_prefix("VmHWM:")).unwrap();
+    let kib: u64 = peak.trim().trim_end_matches(" kB").trim().parse().unwrap();
+    assert!(kib < 128 << 10, "{kib} KiB at most");
+    stack.stop();
+}
+
+#[test]
+fn a_store_that_dies_is_told_to_the_client() {
+    let scratch = Scratch::new();
+    let image = scratch.join("image");
+    mke2fs(&image, 64 << 20, &["-b", "4096"]);
+    // Dies in the middle of the writeback that the end of the copy asks for.
+    let mut stack = Stack::start(&scratch, &image, "fault:die=40:", &[]);
+    let tree = scratch.dir("tree");
+    for i in 0..300_u64 {
+        fs::write(tree.join(format!("{i}")), pattern(10_000, i)).unwrap();
+    }
+    let put = fs(&["put", "--syncfs", tree.to_str().unwrap(), &stack.at("/")]);
+    assert_eq!(put.code(), 1, "{put}");
+    assert!(put.stderr.contains("EIO"), "{put}");
+    // The server still answers, from memory or with an error; nothing hangs.
+    assert!(stack.server.running());
+    stack.ctl(&["stats"]).ok();
+    let again = fs(&["put", "--syncfs", tree.to_str().unwrap(), &stack.at("/again")]);
+    assert_eq!(again.code(), 1, "{again}");
+    let down = stack.ctl(&["shutdown"]);
+    assert!(down.code() == 1 && !down.stderr.is_empty(), "{down}");
+    assert_eq!(stack.server.wait(END).code(), Some(1), "{}", stack.server.stderr());
+    assert!(stack.server.stderr().contains("unmount"), "{}", stack.server.stderr());
+    stack.store.kill();
+    // What is left is at most what preen repairs.
+    let preen = run(seawall_tests::tool("e2fsck").arg("-p").arg(&image));
+    assert!(preen.code() & !3 == 0, "{preen}");
+    let (code, text) = e2fsck(&image);
+    assert_eq!(code, 0, "{text}");
+}
+
+#[test]
+fn a_signal_unmounts() {
+    let scratch = Scratch::new();
+    let image = scratch.join("image");
+    mke2fs(&image, 16 << 20, &[]);
+    for signal in [Signal::INT, Signal::TERM] {
+        let mut stack = Stack::start(&scratch, &image, "", &[]);
+        fs(&["mkdir", "-p", &stack.at("/made")]).ok();
+        stack.server.signal(signal);
+        assert!(stack.server.wait(END).success(), "{}", stack.server.stderr());
+        stack.store.terminate();
+        assert!(stack.store.wait(END).success());
+        assert_clean(&image);
+    }
+    let mount = LoopMount::ro(&image);
+    assert!(mount.path().join("made").is_dir());
+    mount.unmount();
+}
+
+#[test]
+fn what_cannot_be_served_is_said_in_one_line() {
+    let scratch = Scratch::new();
+    let (image, socket) = (scratch.join("image"), scratch.join("fs.sock"));
+    let serve = |store: &str, more: &[&str]| {
+        let mut cmd = Command::new(bin("ext2srv"));
+        run(cmd.args(["serve", store, "--socket"]).arg(&socket).args(more))
+    };
+    let said = |seen: Run, word: &str| {
+        assert_eq!(seen.code(), 1, "{seen}");
+        assert_eq!(seen.stderr.trim_end().lines().count(), 1, "{seen}");
+        assert!(seen.stderr.contains(word), "{word}: {seen}");
+    };
+    mke2fs(&image, 16 << 20, &[]);
+    let name = image.to_str().unwrap();
+    said(serve("mem:16M", &[]), "superblock");
+    said(serve("fault:unflushable:mem:16M", &["--policy", "strikt"]), "strikt");
+    said(serve(name, &["-o", "snyc"]), "snyc");
+    said(serve(&format!("fault:unflushable:{name}"), &["--policy", "strict"]), "cannot flush");
+    fs::OpenOptions::new().write(true).open(&image).unwrap().set_len(1 << 20).unwrap();
+    said(serve(name, &[]), name);
+    fs::write(&image, pattern(1 << 20, 3)).unwrap();
+    said(serve(name, &[]), name);
+    let usage = serve(name, &["--polcy", "x"]);
+    assert_eq!(usage.code(), 2, "{usage}");
+}
