@@ -28,6 +28,8 @@ pub(crate) struct Version {
 pub(crate) struct Entry {
     /// Newest content; absent while only pinned by a fetch under way.
     pub(crate) cur: Option<Arc<PageBuf>>,
+    /// Content before the oldest dirty version, where it is known.
+    clean: Option<Arc<PageBuf>>,
     /// Versions not yet written, oldest first. The last one is `cur`.
     pub(crate) dirty: Vec<Version>,
     /// Inodes whose fsync must cover this block while it is dirty (policies without order).
@@ -44,6 +46,14 @@ impl Entry {
     /// True when the oldest version is of `epoch` and no step writes it.
     pub(crate) fn is_claimable(&self, epoch: Epoch) -> bool {
         self.dirty.first().is_some_and(|v| v.epoch == epoch && !v.in_flight)
+    }
+}
+
+/// Sets in `dst` the bits in which `new` differs from `old`, to what they are in `new`.
+pub(crate) fn merge_bits(dst: &mut [u8], old: &[u8], new: &[u8]) {
+    for ((d, o), n) in dst.iter_mut().zip(old).zip(new) {
+        let changed = o ^ n;
+        *d = (*d & !changed) | (n & changed);
     }
 }
 
@@ -158,6 +168,9 @@ impl BlockCache {
     /// no step is writing.
     pub(crate) fn put_dirty(&mut self, block: u64, epoch: Epoch, site: Site, buf: Arc<PageBuf>) {
         let e = self.map.entry(block).or_default();
+        if e.dirty.is_empty() {
+            e.clean = e.cur.take();
+        }
         e.cur = Some(buf.clone());
         e.site = Some(site);
         e.referenced = true;
@@ -174,6 +187,49 @@ impl BlockCache {
         }
         self.enlist(block);
         self.shrink();
+    }
+
+    /// Enters a change that commutes with all others (`Stage::Init`) into `epoch`, which is open:
+    /// the bits in which `new` differs from `old` are set in the version of that epoch and in every
+    /// younger one. Returns the epoch that the change is in.
+    pub(crate) fn put_commuting(
+        &mut self,
+        block: u64,
+        epoch: Epoch,
+        site: Site,
+        old: &[u8],
+        new: &Arc<PageBuf>,
+    ) -> Epoch {
+        let at = self.map.get(&block).and_then(|e| e.dirty.iter().position(|v| v.epoch >= epoch));
+        let (Some(at), Some(e)) = (at, self.map.get_mut(&block)) else {
+            self.put_dirty(block, epoch, site, new.clone());
+            return epoch;
+        };
+        if e.dirty.get(at).is_some_and(|v| v.epoch != epoch) {
+            let before = at.checked_sub(1).and_then(|i| e.dirty.get(i)).map(|v| v.buf.clone());
+            let Some(buf) = before.or_else(|| e.clean.clone()) else {
+                // What stood here before is not known: the change joins the oldest that is.
+                let epoch = e.dirty.get(at).map_or(epoch, |v| v.epoch);
+                self.merge_from(block, at, old, new);
+                return epoch;
+            };
+            e.dirty.insert(at, Version { epoch, buf, site, in_flight: false });
+            self.dirty_versions = self.dirty_versions.saturating_add(1);
+            self.epochs.insert(epoch, block);
+        }
+        self.merge_from(block, at, old, new);
+        epoch
+    }
+
+    fn merge_from(&mut self, block: u64, at: usize, old: &[u8], new: &[u8]) {
+        let Some(e) = self.map.get_mut(&block) else { return };
+        e.cur = None;
+        for v in e.dirty.iter_mut().skip(at) {
+            let dst: &mut PageBuf = Arc::make_mut(&mut v.buf);
+            merge_bits(dst, old, new);
+        }
+        e.cur = e.dirty.last().map(|v| v.buf.clone());
+        e.referenced = true;
     }
 
     pub(crate) fn add_owner(&mut self, block: u64, ino: Ino) {
@@ -212,7 +268,8 @@ impl BlockCache {
             }
             return;
         };
-        e.dirty.remove(at);
+        let done = e.dirty.remove(at);
+        e.clean = (!e.dirty.is_empty()).then_some(done.buf);
         e.written = seq;
         self.dirty_versions = self.dirty_versions.saturating_sub(1);
         if !e.dirty.iter().any(|v| v.epoch == epoch) {
@@ -289,5 +346,82 @@ impl BlockCache {
             self.evicted = self.evicted.max(e.written);
             self.map.remove(&block);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(fill: u8) -> Arc<PageBuf> {
+        let mut b = PageBuf::zeroed(1024);
+        b.fill(fill);
+        Arc::new(b)
+    }
+
+    fn changed(b: &Arc<PageBuf>, at: usize, v: u8) -> Arc<PageBuf> {
+        let mut c = PageBuf::clone(b);
+        c[at] = v;
+        Arc::new(c)
+    }
+
+    fn versions(c: &BlockCache) -> Vec<(u64, u8, u8)> {
+        let e = c.peek(7).unwrap();
+        e.dirty.iter().map(|v| (v.epoch.0, v.buf[0], v.buf[1])).collect()
+    }
+
+    /// A bitmap byte whose bit 0 was freed in epoch 3; bit 1 is then allocated in epoch 1. Written
+    /// in order, no state gives bit 0 back early or misses bit 1.
+    #[test]
+    fn a_commuting_change_reaches_every_version_from_its_epoch_on() {
+        let mut c = BlockCache::new(1024, 1 << 20);
+        let clean = block(0b0000_0001);
+        c.insert_clean(7, clean.clone());
+        let freed = changed(&clean, 0, 0);
+        c.put_dirty(7, Epoch(3), Site::Bitmap, freed.clone());
+        let taken = changed(&freed, 0, 0b0000_0010);
+        assert_eq!(c.put_commuting(7, Epoch(1), Site::Bitmap, &freed, &taken), Epoch(1));
+        assert_eq!(versions(&c), [(1, 0b11, 1), (3, 0b10, 1)]);
+        assert_eq!(c.get(7).unwrap()[0], 0b10);
+        assert_eq!(c.epochs.all().map(|(e, _)| e.0).collect::<Vec<_>>(), [1, 3]);
+        // The next one finds a version of its epoch and changes it in place.
+        let both = changed(&c.get(7).unwrap(), 1, 9);
+        let cur = c.get(7).unwrap();
+        c.put_commuting(7, Epoch(1), Site::Bitmap, &cur, &both);
+        assert_eq!(versions(&c), [(1, 0b11, 9), (3, 0b10, 9)]);
+        // Once epoch 1 is written it is what stands before epoch 3.
+        c.claim(7, Epoch(1)).unwrap();
+        c.complete(7, Epoch(1), Some(Seq(1)));
+        let cur = c.get(7).unwrap();
+        let third = changed(&cur, 2, 5);
+        c.put_commuting(7, Epoch(2), Site::Bitmap, &cur, &third);
+        assert_eq!(versions(&c), [(2, 0b11, 9), (3, 0b10, 9)]);
+        assert_eq!(c.dirty_versions(), 2);
+    }
+
+    #[test]
+    fn without_a_known_past_it_joins_the_oldest_version() {
+        let mut c = BlockCache::new(1024, 1 << 20);
+        let fresh = block(0);
+        c.put_dirty(7, Epoch(4), Site::Dirent, fresh.clone());
+        let new = changed(&fresh, 0, 1);
+        assert_eq!(c.put_commuting(7, Epoch(1), Site::Dirent, &fresh, &new), Epoch(4));
+        assert_eq!(versions(&c), [(4, 1, 0)]);
+    }
+
+    #[test]
+    fn the_budget_holds_and_dirty_blocks_stay() {
+        let mut c = BlockCache::new(4096, 64 * 4096);
+        for b in 0..1000 {
+            c.insert_clean(b, block(1));
+        }
+        assert!(c.used() <= 64 * 4096, "{}", c.used());
+        for b in 0..40 {
+            c.put_dirty(b, Epoch(1), Site::Inode, block(2));
+        }
+        assert!(c.over_dirty());
+        assert_eq!(c.dirty_versions(), 40);
+        c.drop_clean();
+        assert_eq!(c.map.len(), 40);
     }
 }

@@ -236,6 +236,16 @@ fn reap<H: Host>(host: &mut H, ctx: &Ctx) {
     }
 }
 
+/// Frees what the volume's last user left without a name. Run it right after mounting for writing.
+/// Returns how many inodes there were; see [`Fs::recover`].
+///
+/// # Errors
+/// `Io` when the list cannot be read. An inode that cannot be freed now is tried again after later
+/// operations.
+pub fn recover<H: Host>(host: &mut H, ctx: &Ctx) -> Result<usize, FsError> {
+    run(host, ctx, |fs, t| fs.recover(ctx, t))
+}
+
 /// Reads bytes of a file. The result may be shorter at the end of the file.
 ///
 /// # Errors

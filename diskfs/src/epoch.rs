@@ -28,9 +28,14 @@ impl Epoch {
 pub enum Stage {
     /// Needs no order: free counts, times. Goes with the block's newest version.
     Any,
-    /// Must be there before anything points to it: bitmap bits, a new inode, a new indirect block,
-    /// an extension of a FAT chain.
+    /// Must be there before anything points to it, and nothing reaches it yet: bitmap bits, a new
+    /// inode, a new indirect block, an extension of a FAT chain. Such a change commutes with all
+    /// others, so it goes to the oldest open epoch and is merged bit by bit into the block's
+    /// younger versions.
     Init,
+    /// Must be there before anything points to it, in something that is reached: a link count that
+    /// a second name needs.
+    Prepare,
     /// Makes something reachable: directory entry, block pointer, size.
     Link,
     /// Makes something unreachable.

@@ -146,4 +146,24 @@ pub trait Format: Send + 'static {
 
     /// Frees an inode without links and (truncated) without blocks.
     fn free_inode(&self, tx: &mut Tx<'_>, ino: Ino) -> Attempt<()>;
+
+    /// Puts an inode that has no links but lives on (somebody holds it, or freeing it takes several
+    /// steps) on the volume's list of such inodes, in the transaction that makes it so. Returns
+    /// false where the format has no list; then the volume's checker frees it after a crash.
+    fn orphan_add(&self, tx: &mut Tx<'_>, ino: Ino) -> Attempt<bool> {
+        let _ = (tx, ino);
+        Ok(false)
+    }
+
+    /// Takes an inode off the list, in the transaction that frees it and before it is freed.
+    fn orphan_remove(&self, tx: &mut Tx<'_>, ino: Ino) -> Attempt<()> {
+        let _ = (tx, ino);
+        Ok(())
+    }
+
+    /// Inodes on the list, at mount. `Corrupt` when the list is damaged: it is then left alone.
+    fn orphan_list(&self, tx: &mut Tx<'_>) -> Attempt<Vec<Ino>> {
+        let _ = tx;
+        Ok(Vec::new())
+    }
 }

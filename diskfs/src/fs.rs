@@ -7,6 +7,7 @@
 
 use crate::cache::BlockCache;
 use crate::data::DataCache;
+use crate::dirindex::DirIndexes;
 use crate::epoch::Epoch;
 use crate::hash::HashMap;
 use crate::nodes::Nodes;
@@ -45,15 +46,24 @@ pub struct MountOpts {
     pub block_budget: usize,
     /// Memory for file data, bytes.
     pub data_budget: u64,
+    /// Memory for indexes of directories, bytes. 0: none are made.
+    pub index_budget: usize,
     /// No writes.
     pub read_only: bool,
 }
 
 impl MountOpts {
-    /// 32 MiB of metadata and the flusher's limit plus 32 MiB of data.
+    /// 32 MiB of metadata, 64 MiB of directory indexes (three million names) and the flusher's limit
+    /// plus 32 MiB of data.
     pub fn new(policy: Policy) -> Self {
         let data_budget = policy.flusher.limit.saturating_add(32 << 20);
-        Self { policy, block_budget: 32 << 20, data_budget, read_only: false }
+        Self {
+            policy,
+            block_budget: 32 << 20,
+            data_budget,
+            index_budget: 64 << 20,
+            read_only: false,
+        }
     }
 }
 
@@ -79,6 +89,7 @@ impl<T> Done<T> {
 pub(crate) struct Meta {
     pub(crate) cache: BlockCache,
     pub(crate) pending: Pending,
+    pub(crate) indexes: DirIndexes,
     pub(crate) hints: HashMap<u64, u64>,
     pub(crate) dir_changes: HashMap<Ino, u64>,
     pub(crate) change_floor: u64,
@@ -94,6 +105,7 @@ impl Meta {
             cache: &mut self.cache,
             ticket,
             pending: &self.pending,
+            indexes: &mut self.indexes,
             hints: &self.hints,
             dir_changes: &self.dir_changes,
             change_floor: self.change_floor,
@@ -161,6 +173,7 @@ impl<F: Format> Fs<F> {
         let meta = Meta {
             cache: BlockCache::new(block_size, opts.block_budget),
             pending: Pending::default(),
+            indexes: DirIndexes::new(opts.index_budget),
             hints: HashMap::default(),
             dir_changes: HashMap::default(),
             change_floor: 0,
@@ -247,6 +260,8 @@ impl<F: Format> Fs<F> {
         FsStats {
             cache_hits: self.meta.cache.hits,
             cache_misses: self.meta.cache.misses,
+            index_bytes: self.meta.indexes.bytes as u64,
+            index_builds: self.meta.indexes.built,
             dirty_bytes: self.data.dirty_bytes(),
             dirty_blocks: self.meta.cache.dirty_versions() as u64,
             ..self.stats.clone()
@@ -288,6 +303,7 @@ impl<F: Format> Fs<F> {
     /// Drops everything clean from the caches, as if the volume had just been mounted.
     pub fn drop_clean(&mut self) {
         self.meta.cache.drop_clean();
+        self.meta.indexes.clear();
         self.data.drop_clean();
     }
 
@@ -367,9 +383,20 @@ impl<F: Format> Fs<F> {
         site: Site,
         f: impl FnOnce(&F, &mut Tx<'_>) -> Attempt<T>,
     ) -> Attempt<Done<T>> {
+        self.change_nodes(ctx, ticket, site, |format, tx, _| f(format, tx))
+    }
+
+    /// As [`Fs::change`], for operations that must know what is open.
+    pub(crate) fn change_nodes<T>(
+        &mut self,
+        ctx: &Ctx,
+        ticket: &mut Ticket,
+        site: Site,
+        f: impl FnOnce(&F, &mut Tx<'_>, &Nodes) -> Attempt<T>,
+    ) -> Attempt<Done<T>> {
         self.writable()?;
         let mut tx = self.meta.tx(ticket, ctx.now);
-        let value = f(&self.format, &mut tx)?;
+        let value = f(&self.format, &mut tx, &self.nodes)?;
         let staged = tx.stage();
         let after = self.commit(staged, site);
         Ok(Done { value, after, more: false })

@@ -14,6 +14,7 @@ extern crate alloc;
 pub mod bytes;
 mod cache;
 mod data;
+mod dirindex;
 pub mod driver;
 mod epoch;
 mod error;
@@ -33,6 +34,7 @@ mod ticket;
 mod tx;
 mod types;
 
+pub use dirindex::{IndexBuild, name_hash};
 pub use epoch::{Epoch, OPEN_EPOCHS_MAX, Stage};
 pub use error::{Attempt, Corrupt, Extent, Fault, FsError, Refused, Wait};
 pub use format::{Format, Geometry, Mapping, Unlinked};

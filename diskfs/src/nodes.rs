@@ -33,8 +33,17 @@ pub(crate) struct Node {
     pub(crate) error: Option<FsError>,
     /// The plan that writes its data.
     pub(crate) writer: Option<u64>,
-    /// No links left; freed after the last close.
+    /// No links left; freed when nothing holds it any more.
     pub(crate) orphan: bool,
+    /// It is on the volume's list of inodes without links.
+    pub(crate) listed: bool,
+}
+
+impl Node {
+    /// Somebody can still reach the inode without a name.
+    pub(crate) fn is_held(&self) -> bool {
+        self.handles > 0
+    }
 }
 
 #[derive(Debug)]
@@ -59,6 +68,11 @@ pub(crate) struct Nodes {
 impl Nodes {
     pub(crate) fn get(&self, ino: Ino) -> Option<&Node> {
         self.map.get(&ino)
+    }
+
+    /// Somebody can still reach the inode without a name.
+    pub(crate) fn is_held(&self, ino: Ino) -> bool {
+        self.map.get(&ino).is_some_and(Node::is_held)
     }
 
     pub(crate) fn known(&mut self, ino: Ino) -> Option<&mut Node> {
@@ -98,7 +112,7 @@ impl Nodes {
         let mut floor = self.floor;
         for pass in 0..2 {
             self.map.retain(|ino, n| {
-                let held = n.handles > 0 || n.writer.is_some() || n.orphan || has_data(*ino);
+                let held = n.is_held() || n.writer.is_some() || n.orphan || has_data(*ino);
                 let safe = n.seq <= durable.0 && n.need <= durable.1 && n.own.is_empty();
                 let keep = held || (pass == 0 && !safe);
                 if !keep && !safe {

@@ -59,11 +59,19 @@ impl Pending {
         }
     }
 
-    pub(crate) fn has_block(&self, block: u64) -> bool {
-        self.blocks
-            .range(..=block)
-            .next_back()
-            .is_some_and(|(s, h)| block < s.saturating_add(h.len))
+    /// The first held block in `from..to`.
+    pub(crate) fn next_block(&self, from: u64, to: u64) -> Option<u64> {
+        if self.run_end(from).is_some() && from < to {
+            return Some(from);
+        }
+        self.blocks.range(from..to.max(from)).next().map(|(s, _)| *s)
+    }
+
+    /// End of the held run that covers `block`.
+    pub(crate) fn run_end(&self, block: u64) -> Option<u64> {
+        let (start, h) = self.blocks.range(..=block).next_back()?;
+        let end = start.saturating_add(h.len);
+        (block < end).then_some(end)
     }
 
     pub(crate) fn has_inode(&self, ino: Ino) -> bool {
@@ -100,19 +108,35 @@ impl Pending {
 mod tests {
     use super::*;
 
+    fn has(p: &Pending, block: u64) -> bool {
+        p.run_end(block).is_some()
+    }
+
+    #[test]
+    fn where_held_runs_begin_and_end() {
+        let mut p = Pending::default();
+        p.hold_blocks(Extent { start: 10, len: 4 }, Some(Epoch(3)));
+        p.hold_blocks(Extent { start: 20, len: 1 }, Some(Epoch(3)));
+        assert_eq!((p.run_end(9), p.run_end(10), p.run_end(13)), (None, Some(14), Some(14)));
+        assert_eq!((p.run_end(14), p.run_end(20)), (None, Some(21)));
+        assert_eq!((p.next_block(0, 10), p.next_block(0, 11)), (None, Some(10)));
+        assert_eq!((p.next_block(12, 30), p.next_block(14, 30)), (Some(12), Some(20)));
+        assert_eq!((p.next_block(14, 20), p.next_block(20, 20)), (None, None));
+    }
+
     #[test]
     fn held_until_durable_and_until_older_io_ended() {
         let mut p = Pending::default();
         let io = p.begin_io();
         p.hold_blocks(Extent { start: 10, len: 4 }, Some(Epoch(3)));
         p.hold_inode(Ino(7), Some(Epoch(3)));
-        assert!(p.has_block(10) && p.has_block(13) && !p.has_block(14) && !p.has_block(9));
+        assert!(has(&p, 10) && has(&p, 13) && !has(&p, 14) && !has(&p, 9));
         p.release(Epoch(3));
-        assert!(p.has_block(12), "a read that began before still covers it");
+        assert!(has(&p, 12), "a read that began before still covers it");
         assert!(!p.has_inode(Ino(7)));
         let later = p.begin_io();
         p.end_io(io, Epoch(3));
-        assert!(!p.has_block(12), "the later read cannot know the block");
+        assert!(!has(&p, 12), "the later read cannot know the block");
         p.end_io(later, Epoch(3));
         assert_eq!(p.held_blocks, 0);
     }
@@ -121,11 +145,11 @@ mod tests {
     fn at_once_holds_only_under_live_io() {
         let mut p = Pending::default();
         p.hold_blocks(Extent { start: 1, len: 1 }, None);
-        assert!(!p.has_block(1));
+        assert!(!has(&p, 1));
         let io = p.begin_io();
         p.hold_blocks(Extent { start: 1, len: 1 }, None);
-        assert!(p.has_block(1));
+        assert!(has(&p, 1));
         p.end_io(io, Epoch(0));
-        assert!(!p.has_block(1));
+        assert!(!has(&p, 1));
     }
 }

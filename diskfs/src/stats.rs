@@ -39,6 +39,10 @@ pub struct FsStats {
     pub cache_hits: u64,
     /// Block cache look-ups that missed.
     pub cache_misses: u64,
+    /// Bytes of directory indexes.
+    pub index_bytes: u64,
+    /// Directory indexes built.
+    pub index_builds: u64,
     /// Bytes of dirty file data.
     pub dirty_bytes: u64,
     /// Dirty metadata block versions.

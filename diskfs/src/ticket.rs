@@ -5,7 +5,7 @@
 //! could starve each other for ever. So fetched blocks, or the error of reading them, are pinned in
 //! the ticket; an operation needs at most as many attempts as it has blocks.
 
-use crate::{Extent, FsError, Ino};
+use crate::{Extent, FsError, IndexBuild, Ino};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -21,6 +21,10 @@ pub struct Ticket {
     pub(crate) pinned: BTreeMap<u64, Result<Arc<PageBuf>, DevError>>,
     pub(crate) pins: Vec<Extent>,
     pub(crate) resume: Option<Resume>,
+    /// An index whose scan met a missing block.
+    pub(crate) build: Option<IndexBuild>,
+    /// Directories that this operation searches without an index.
+    pub(crate) no_index: Vec<Ino>,
     pub(crate) window: u64,
     /// The data cache's generation when old content was first fetched.
     pub(crate) fill_stamp: u64,

@@ -4,7 +4,8 @@
 //! whole. An error drops the overlay, so a rename that meets ENOSPC or a read error half way has
 //! not happened. The overlay is also exactly the set of blocks that a journal would take.
 
-use crate::cache::BlockCache;
+use crate::cache::{BlockCache, merge_bits};
+use crate::dirindex::{DirIndexes, IndexOp};
 use crate::epoch::Stage;
 use crate::hash::HashMap;
 use crate::pending::Pending;
@@ -15,6 +16,8 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use seawall_blockdev::PageBuf;
+
+mod index;
 
 /// What a change is, said at every [`Tx::modify`].
 #[derive(Clone, Copy, Debug)]
@@ -29,10 +32,40 @@ pub struct Change {
 }
 
 pub(crate) struct OverlayBlock {
-    /// Ascending stages. With a policy that orders nothing there is one.
+    /// Content before this transaction; `None` for a block that it allocated.
+    pub(crate) base: Option<Arc<PageBuf>>,
+    /// In the order of the changes. With a policy that orders nothing there is one.
     pub(crate) versions: Vec<(Stage, Arc<PageBuf>)>,
     pub(crate) site: Site,
     pub(crate) owners: Vec<Ino>,
+}
+
+impl OverlayBlock {
+    /// Content before version `i`; `None` before the first of an allocated block.
+    pub(crate) fn before(&self, i: usize) -> Option<&Arc<PageBuf>> {
+        match i.checked_sub(1) {
+            Some(i) => self.versions.get(i).map(|(_, b)| b),
+            None => self.base.as_ref(),
+        }
+    }
+
+    pub(crate) fn has_any_before(&self, i: usize) -> bool {
+        self.versions.iter().take(i).any(|(s, _)| *s == Stage::Any)
+    }
+
+    /// Version `i` with the `Init` changes that came after it.
+    pub(crate) fn complete(&self, i: usize) -> Option<Arc<PageBuf>> {
+        let mut buf = self.versions.get(i).map(|(_, b)| b.clone())?;
+        for (j, (stage, new)) in self.versions.iter().enumerate().skip(i.saturating_add(1)) {
+            if *stage == Stage::Init
+                && let Some(old) = self.before(j)
+            {
+                let dst: &mut PageBuf = Arc::make_mut(&mut buf);
+                merge_bits(dst, old, new);
+            }
+        }
+        Some(buf)
+    }
 }
 
 /// What a transaction did beside changing blocks.
@@ -45,6 +78,7 @@ pub(crate) struct Effects {
     pub(crate) named: Vec<(Ino, Ino)>,
     pub(crate) changed_dirs: Vec<Ino>,
     pub(crate) hints: Vec<(u64, u64)>,
+    pub(crate) index: Vec<(Ino, IndexOp)>,
     pub(crate) sites: SiteSet,
     pub(crate) new_indirect: u32,
 }
@@ -67,6 +101,7 @@ pub struct Tx<'a> {
     pub(crate) cache: &'a mut BlockCache,
     pub(crate) ticket: &'a mut Ticket,
     pub(crate) pending: &'a Pending,
+    pub(crate) indexes: &'a mut DirIndexes,
     pub(crate) hints: &'a HashMap<u64, u64>,
     pub(crate) dir_changes: &'a HashMap<Ino, u64>,
     pub(crate) change_floor: u64,
@@ -163,7 +198,7 @@ impl Tx<'_> {
     ) -> Attempt<&mut PageBuf> {
         if !self.overlay.contains_key(&block) {
             let buf = self.read(block, what)?;
-            self.stage_block(block, change, buf.0);
+            self.stage_block(block, change, Some(buf.0.clone()), buf.0);
         }
         Ok(self.overlay_mut(block, change)?)
     }
@@ -177,18 +212,25 @@ impl Tx<'_> {
     ) -> Attempt<&mut PageBuf> {
         self.in_range(block, what)?;
         self.overlay.remove(&block);
-        self.stage_block(block, change, Arc::new(PageBuf::zeroed(self.block_size)));
+        self.stage_block(block, change, None, Arc::new(PageBuf::zeroed(self.block_size)));
         Ok(self.overlay_mut(block, change)?)
     }
 
-    fn stage_block(&mut self, block: u64, change: Change, buf: Arc<PageBuf>) {
+    fn stage_block(
+        &mut self,
+        block: u64,
+        change: Change,
+        base: Option<Arc<PageBuf>>,
+        buf: Arc<PageBuf>,
+    ) {
         let versions = vec![(change.stage, buf)];
-        let o = OverlayBlock { versions, site: change.site, owners: Vec::new() };
+        let o = OverlayBlock { base, versions, site: change.site, owners: Vec::new() };
         self.overlay.insert(block, o);
     }
 
-    /// A change at a stage later than the block's newest gets a version of its own, so that the
-    /// earlier stage's bytes can be durable first. A change at an earlier stage joins the newest.
+    /// A change at another stage than the block's newest gets a version of its own: a later one so
+    /// that the earlier bytes can be durable first, `Any` and `Init` so that what may be merged into
+    /// other versions is known by itself. Otherwise a change at an earlier stage joins the newest.
     fn overlay_mut(&mut self, block: u64, change: Change) -> Result<&mut PageBuf, FsError> {
         self.effects.sites.insert(change.site);
         let collapse = self.collapse;
@@ -201,13 +243,12 @@ impl Tx<'_> {
         }
         let (newest, buf) =
             o.versions.last().ok_or(FsError::Bug("overlay block without a version"))?;
-        if change.stage > *newest && *newest != Stage::Any && !collapse {
+        let apart = change.stage > *newest
+            || (change.stage == Stage::Any && *newest == Stage::Init)
+            || (change.stage == Stage::Init && *newest != Stage::Init);
+        if apart && !collapse {
             let copy = buf.clone();
             o.versions.push((change.stage, copy));
-        } else if change.stage > *newest
-            && let Some(v) = o.versions.last_mut()
-        {
-            v.0 = change.stage;
         }
         o.versions
             .last_mut()
@@ -232,14 +273,29 @@ impl Tx<'_> {
     /// True when a block whose bitmap bit is clear may not be given out yet. Remembers that it was
     /// seen: see [`Tx::no_space`].
     pub fn is_pending_block(&mut self, block: u64) -> bool {
-        let here = self
-            .effects
-            .freed
-            .iter()
-            .any(|r| block >= r.start && block < r.start.saturating_add(r.len));
-        let held = here || self.pending.has_block(block);
-        self.saw_pending |= held;
+        self.pending_end(block).is_some()
+    }
+
+    /// As [`Tx::is_pending_block`], with the end of the pending run that covers the block: a search
+    /// goes on there.
+    pub fn pending_end(&mut self, block: u64) -> Option<u64> {
+        let end = |r: &Extent| r.start.saturating_add(r.len);
+        let own = self.effects.freed.iter().find(|r| block >= r.start && block < end(r));
+        let held = own.map(end).or_else(|| self.pending.run_end(block));
+        self.saw_pending |= held.is_some();
         held
+    }
+
+    /// How many blocks of `run` come before the first one that is pending.
+    pub fn before_pending(&mut self, run: Extent) -> u64 {
+        let to = run.start.saturating_add(run.len);
+        let own = self.effects.freed.iter().filter_map(|r| {
+            let first = r.start.max(run.start);
+            (first < to && first < r.start.saturating_add(r.len)).then_some(first)
+        });
+        let first = own.chain(self.pending.next_block(run.start, to)).min();
+        self.saw_pending |= first.is_some();
+        first.unwrap_or(to).saturating_sub(run.start)
     }
 
     /// As [`Tx::is_pending_block`], for inode numbers.

@@ -17,7 +17,7 @@ const WHAT: &str = "block bitmap";
 /// Runs at least this long look for a whole clear byte before they take single bits.
 const LONG_RUN: u64 = 8;
 
-/// A search that passed over more pending bits than this remembers where it ended.
+/// A search that passed over more pending runs (of inodes: bits) than this remembers where it ended.
 pub(crate) const PENDING_MANY: u64 = 64;
 
 /// Key of the hint that says how far a group's block bitmap is all taken or pending.
@@ -112,17 +112,17 @@ impl Ext2 {
         let (mut at, to) = span;
         let mut pending = 0;
         while let Some(bit) = find(map, at, to) {
-            let clear = clear_run(map, bit, want.min(to - bit));
-            let len =
-                (0..clear).take_while(|i| !tx.is_pending_block(base + bit + i)).count() as u64;
-            if len > 0 {
-                if pending > PENDING_MANY {
-                    set_skipped(tx, skip_hint(g.index), bit);
-                }
-                return Some(Extent { start: base + bit, len });
+            if let Some(end) = tx.pending_end(base + bit) {
+                pending += 1;
+                at = end.saturating_sub(base).max(bit + 1);
+                continue;
             }
-            pending += 1;
-            at = bit + 1;
+            let clear = clear_run(map, bit, want.min(to - bit));
+            let len = tx.before_pending(Extent { start: base + bit, len: clear });
+            if pending > PENDING_MANY {
+                set_skipped(tx, skip_hint(g.index), bit);
+            }
+            return Some(Extent { start: base + bit, len });
         }
         None
     }

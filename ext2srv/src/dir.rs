@@ -1,21 +1,31 @@
 //! Directories: searching, listing, adding and removing names.
 //!
-//! Searches are linear. A search longer than [`LONG_SCAN`] blocks keeps its place in the ticket, so
+//! A directory of more than [`INDEX_MIN`] bytes is searched through an index in memory
+//! ([`IndexBuild`](seawall_diskfs::IndexBuild)): a place is a byte of the directory, a chunk a block,
+//! room is counted in units of 4 bytes. The same search without an index goes through the blocks,
+//! and gives the same result.
+//!
+//! Such searches are linear. A search longer than [`LONG_SCAN`] blocks keeps its place in the ticket, so
 //! an operation that is restarted for missing blocks does not begin anew each time. Because two
 //! searches of one operation may share that place, a search that began there goes round: "absent"
 //! is said only after every block was seen.
 
 use crate::Ext2;
-use crate::dirent::{check_name, kind_of, need};
+use crate::dirent::{check_name, kind_of, need, slack};
 use crate::inode::{FL_INDEX, Inode};
 use alloc::format;
 use seawall_diskfs::{
-    Attempt, Change, DirEntry, Extent, FsError, Ino, Kind, Mapping, Refused, Site, Stage, Tx,
+    Attempt, Change, DirEntry, Extent, Fault, FsError, Ino, Kind, Mapping, Refused, Site, Stage,
+    Tx, name_hash,
 };
 
 const WHAT: &str = "directory block";
 /// Scans of more blocks keep their place across attempts.
 const LONG_SCAN: u64 = 8;
+/// Directories of at most this many bytes are searched without an index.
+const INDEX_MIN: u64 = 4096;
+/// Bytes of a directory for each name that its index has to hold, at least: names of 8 bytes.
+const NAME_BYTES: u64 = 16;
 /// Blocks mapped at a time.
 const MAP_AHEAD: u64 = 256;
 
@@ -38,6 +48,11 @@ type OnBlock<'f, T> = dyn FnMut(u64, u64, &[u8]) -> Result<Option<T>, FsError> +
 /// A change of a directory block.
 pub(crate) fn dirent(dir: Ino, stage: Stage) -> Change {
     Change { site: Site::Dirent, stage, owner: Some(dir) }
+}
+
+/// Room in the units of an index.
+fn units(bytes: usize) -> u16 {
+    u16::try_from(bytes / 4).unwrap_or(u16::MAX)
 }
 
 /// Key of the hint that says where a directory may have room.
@@ -118,6 +133,90 @@ impl Ext2 {
         self.each_block(tx, dir, (0, start), false, f)
     }
 
+    /// Where a byte of a block stands in the directory. A directory is smaller than 4 GiB.
+    fn place(&self, index: u64, off: usize) -> u32 {
+        u32::try_from(index * self.block_bytes() + off as u64).unwrap_or(u32::MAX)
+    }
+
+    /// Makes an index of a large directory, unless there is one. False: search without.
+    fn indexed(&self, tx: &mut Tx<'_>, dir: Ino, inode: &Inode) -> Attempt<bool> {
+        if inode.size <= INDEX_MIN {
+            return Ok(false);
+        }
+        if tx.index_ready(dir) {
+            return Ok(true);
+        }
+        let blocks = self.dir_blocks(dir, inode)?;
+        let Some(mut build) = tx.index_begin(dir, inode.size / NAME_BYTES) else {
+            return Ok(false);
+        };
+        let limits = self.dir_limits();
+        let from = build.next();
+        let scan = self.each_block(tx, (dir, inode), (from, blocks), false, &mut |i, block, b| {
+            let mut room = 0;
+            limits.walk(b, block, |r| {
+                if r.ino != 0 {
+                    build.name(name_hash(r.name), self.place(i, r.off));
+                }
+                room = room.max(slack(&r));
+                None::<()>
+            })?;
+            Ok((!build.chunk(units(room))).then_some(()))
+        });
+        match scan {
+            Ok(None) => {
+                tx.index_install(build);
+                Ok(tx.index_ready(dir))
+            }
+            Err(Fault::Need(need)) => {
+                tx.index_park(build);
+                Err(Fault::Need(need))
+            }
+            Ok(Some(())) | Err(Fault::Err(_)) => {
+                tx.index_refuse(dir);
+                Ok(false)
+            }
+            Err(wait) => Err(wait),
+        }
+    }
+
+    /// Finds a name by the directory's index. `None`: the index does not agree with the blocks.
+    fn find_indexed(
+        &self,
+        tx: &mut Tx<'_>,
+        dir: Ino,
+        inode: &Inode,
+        name: &[u8],
+    ) -> Attempt<Option<Option<Spot>>> {
+        let limits = self.dir_limits();
+        let hash = name_hash(name);
+        let mut after = None;
+        while let Some(place) = tx.index_next(dir, hash, after) {
+            let (index, off) = (u64::from(place) / self.block_bytes(), place % self.sb.block_size);
+            let off = off as usize;
+            if u64::from(place) >= inode.size {
+                tx.index_drop(dir);
+                return Ok(None);
+            }
+            let (block, _) = self.dir_run(tx, dir, inode, index, index + 1)?;
+            let b = tx.read(block, WHAT)?;
+            match limits.record(&b, off, block) {
+                Ok(r) if r.ino != 0 && r.name == name => {
+                    let ino = Ino(u64::from(r.ino));
+                    return Ok(Some(Some(Spot { block, index, off, ino })));
+                }
+                // Another name with the same hash.
+                Ok(r) if r.ino != 0 && name_hash(r.name) == hash => {}
+                _ => {
+                    tx.index_drop(dir);
+                    return Ok(None);
+                }
+            }
+            after = Some(place);
+        }
+        Ok(Some(None))
+    }
+
     /// Finds a name.
     pub(crate) fn find(
         &self,
@@ -126,6 +225,11 @@ impl Ext2 {
         inode: &Inode,
         name: &[u8],
     ) -> Attempt<Option<Spot>> {
+        if self.indexed(tx, dir, inode)?
+            && let Some(found) = self.find_indexed(tx, dir, inode, name)?
+        {
+            return Ok(found);
+        }
         let limits = self.dir_limits();
         self.each_block_round(tx, (dir, inode), &mut |index, block, b| {
             let found = limits.find(b, block, name)?;
@@ -199,7 +303,7 @@ impl Ext2 {
         if inode.flags & FL_INDEX != 0 {
             inode.flags &= !FL_INDEX;
             tx.touch(dir);
-            self.put_inode(tx, dir, inode, Stage::Init)?;
+            self.put_inode(tx, dir, inode, Stage::Prepare)?;
         }
         Ok(())
     }
@@ -224,17 +328,25 @@ impl Ext2 {
         let limits = self.dir_limits();
         let blocks = self.dir_blocks(dir, &inode)?;
         let from = tx.hint(room_hint(dir)).unwrap_or(0).min(blocks.saturating_sub(1));
-        let room =
-            self.each_block(tx, (dir, &inode), (from, blocks), false, &mut |i, block, b| {
-                Ok(limits.room(b, block, name.len())?.map(|off| (i, block, off)))
-            })?;
+        let span = match tx.index_room(dir, from, units(need(name.len()))) {
+            Some(Some(index)) => (index.min(blocks), blocks),
+            Some(None) => (blocks, blocks),
+            None => (from, blocks),
+        };
+        let room = self.each_block(tx, (dir, &inode), span, false, &mut |i, block, b| {
+            Ok(limits.room(b, block, name.len())?.map(|off| (i, block, off)))
+        })?;
         let Some((index, block, off)) = room else {
             return self.append_block(tx, dir, &mut inode, blocks, entry);
         };
         if index >= LONG_SCAN && index != from {
             tx.set_hint(room_hint(dir), index);
         }
-        limits.insert(tx.modify(block, WHAT, dirent(dir, Stage::Link))?, block, off, entry)?;
+        let b = tx.modify(block, WHAT, dirent(dir, Stage::Link))?;
+        let off = limits.insert(b, block, off, entry)?;
+        let left = limits.most_room(b, block)?;
+        tx.index_add(dir, name_hash(name), self.place(index, off));
+        tx.index_set_room(dir, index, units(left));
         let now = tx.now();
         self.update_inode(tx, dir, Stage::Any, |d| {
             d.mtime = now;
@@ -269,6 +381,8 @@ impl Ext2 {
         let b = tx.create_block(disk, WHAT, dirent(dir, Stage::Init))?;
         let len = b.len();
         self.dir_limits().write(b, 0, len, entry)?;
+        tx.index_add(dir, name_hash(entry.2), self.place(index, 0));
+        tx.index_set_room(dir, index, units(len - need(entry.2.len())));
         inode.size = size;
         inode.mtime = tx.now();
         inode.ctime = tx.now();
@@ -310,8 +424,13 @@ impl Ext2 {
         if tx.hint(room_hint(dir)).is_some_and(|h| h > spot.index) {
             tx.set_hint(room_hint(dir), spot.index);
         }
+        let limits = self.dir_limits();
         let b = tx.modify(spot.block, WHAT, dirent(dir, Stage::Unlink))?;
-        self.dir_limits().remove(b, spot.block, spot.off)?;
+        let hash = name_hash(limits.record(b, spot.off, spot.block)?.name);
+        limits.remove(b, spot.block, spot.off)?;
+        let left = limits.most_room(b, spot.block)?;
+        tx.index_remove(dir, hash, self.place(spot.index, spot.off));
+        tx.index_set_room(dir, spot.index, units(left));
         let now = tx.now();
         self.update_inode(tx, dir, Stage::Any, |d| {
             d.mtime = now;
@@ -333,6 +452,7 @@ impl Ext2 {
         tx.dir_changed(dir);
         let b = tx.modify(spot.block, WHAT, dirent(dir, Stage::Link))?;
         self.dir_limits().retarget(b, spot.off, ino.0 as u32, kind)?;
+        tx.index_keep(dir);
         let now = tx.now();
         self.update_inode(tx, dir, Stage::Any, |d| {
             d.mtime = now;

@@ -140,17 +140,27 @@ impl DirLimits {
 
     /// Offset of the first record with room for a name of `name` bytes.
     pub(crate) fn room(&self, b: &[u8], block: u64, name: usize) -> Result<Option<usize>, FsError> {
-        self.walk(b, block, |r| (r.len - used(&r) >= need(name)).then_some(r.off))
+        self.walk(b, block, |r| (slack(&r) >= need(name)).then_some(r.off))
     }
 
-    /// Puts a name into the slack of the record at `off`.
+    /// The largest room in a block.
+    pub(crate) fn most_room(&self, b: &[u8], block: u64) -> Result<usize, FsError> {
+        let mut most = 0;
+        self.walk(b, block, |r| {
+            most = most.max(slack(&r));
+            None::<()>
+        })?;
+        Ok(most)
+    }
+
+    /// Puts a name into the slack of the record at `off`. Returns where its own record is.
     pub(crate) fn insert(
         &self,
         b: &mut [u8],
         block: u64,
         off: usize,
         entry: (u32, Kind, &[u8]),
-    ) -> Result<(), FsError> {
+    ) -> Result<usize, FsError> {
         let r = self.record(b, off, block)?;
         let (used, len) = (used(&r), r.len);
         if len - used < need(entry.2.len()) {
@@ -159,7 +169,8 @@ impl DirLimits {
         if used > 0 {
             put(b, off + 4, &stored_len(used))?;
         }
-        self.write(b, off + used, len - used, entry)
+        self.write(b, off + used, len - used, entry)?;
+        Ok(off + used)
     }
 
     /// Writes a whole record.
@@ -219,6 +230,11 @@ pub(crate) fn check_name(name: &[u8], block: u64) -> Result<(), FsError> {
         return Err(wrong(block, "a name is empty or holds a slash or zero byte"));
     }
     Ok(())
+}
+
+/// Bytes of a record that a new name may take.
+pub(crate) fn slack(r: &Record<'_>) -> usize {
+    r.len - used(r)
 }
 
 fn used(r: &Record<'_>) -> usize {

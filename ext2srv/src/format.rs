@@ -190,4 +190,16 @@ impl Format for Ext2 {
     fn free_inode(&self, tx: &mut Tx<'_>, ino: Ino) -> Attempt<()> {
         self.free_node(tx, ino)
     }
+
+    fn orphan_add(&self, tx: &mut Tx<'_>, ino: Ino) -> Attempt<bool> {
+        self.list_orphan(tx, ino)
+    }
+
+    fn orphan_remove(&self, tx: &mut Tx<'_>, ino: Ino) -> Attempt<()> {
+        self.unlist_orphan(tx, ino)
+    }
+
+    fn orphan_list(&self, tx: &mut Tx<'_>) -> Attempt<Vec<Ino>> {
+        self.orphans(tx)
+    }
 }

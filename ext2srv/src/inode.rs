@@ -119,13 +119,17 @@ impl Inode {
         self.extra_isize >= end
     }
 
-    /// Reads an inode's bytes; `None` when it is not in use. `huge` is the feature `huge_file`.
+    /// Reads an inode's bytes; `None` when it is not in use. `huge` is the feature `huge_file`,
+    /// `inodes` the highest number: a deletion time up to it is a link of the orphan list, and the
+    /// inode is in use.
     pub(crate) fn decode(
         b: &[u8],
         huge: bool,
         block_size: u32,
+        inodes: u32,
     ) -> Result<Option<Self>, &'static str> {
-        Self::decode_fields(b, huge, block_size).unwrap_or(Err("inode lies outside its block"))
+        Self::decode_fields(b, huge, block_size, inodes)
+            .unwrap_or(Err("inode lies outside its block"))
     }
 
     #[allow(clippy::type_complexity, reason = "outer: field access; inner: verdict")]
@@ -133,11 +137,12 @@ impl Inode {
         b: &[u8],
         huge: bool,
         block_size: u32,
+        inodes: u32,
     ) -> Result<Result<Option<Self>, &'static str>, FsError> {
         let raw_mode = u16_at(b, 0x00)?;
         let links = u16_at(b, 0x1A)?;
         let dtime = u32_at(b, 0x14)?;
-        if links == 0 && (raw_mode == 0 || dtime != 0) {
+        if links == 0 && (raw_mode == 0 || dtime > inodes) {
             return Ok(Ok(None));
         }
         let Some(kind) = Kind::from_mode(u32::from(raw_mode)) else {
@@ -336,12 +341,20 @@ impl Ext2 {
         let raw = slice(&buf, off, usize::from(self.sb.inode_size))?;
         let huge = self.sb.ro_compat & RO_COMPAT_HUGE_FILE != 0;
         let wrong = |what: &str| FsError::corrupt(WHAT, block, format!("inode {}: {what}", ino.0));
-        let inode = Inode::decode(raw, huge, self.sb.block_size).map_err(wrong)?;
+        let inode = Inode::decode(raw, huge, self.sb.block_size, self.sb.inodes).map_err(wrong)?;
         let inode = inode.ok_or(Refused::Stale)?;
         if inode.size > self.size_max() {
             return Err(wrong("size is above what the format can hold").into());
         }
         Ok(inode)
+    }
+
+    /// An inode of the orphan list; `None` when it is not in use.
+    pub(crate) fn listed_inode(&self, tx: &mut Tx<'_>, ino: Ino) -> Attempt<Option<Inode>> {
+        match self.inode(tx, ino) {
+            Err(seawall_diskfs::Fault::Err(FsError::Refused(Refused::Stale))) => Ok(None),
+            other => other.map(Some),
+        }
     }
 
     /// An inode that must be a directory.
@@ -450,7 +463,7 @@ mod tests {
             let mut b = alloc::vec![0u8; len];
             b[0x24] = 0xAA;
             i.encode(&mut b).unwrap();
-            let got = Inode::decode(&b, false, 1024).unwrap().unwrap();
+            let got = Inode::decode(&b, false, 1024, 100).unwrap().unwrap();
             assert_eq!(b[0x24], 0xAA, "unknown fields are kept");
             if extra >= 24 {
                 assert_eq!(got, i);
@@ -482,8 +495,8 @@ mod tests {
                     (x >> 56) as u8
                 })
                 .collect();
-            let _ = Inode::decode(&b, true, 65536);
-            let _ = Inode::decode(&b[..128], false, 1024);
+            let _ = Inode::decode(&b, true, 65536, 100);
+            let _ = Inode::decode(&b[..128], false, 1024, 100);
         }
     }
 }

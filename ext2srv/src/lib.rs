@@ -15,8 +15,11 @@
 //! are kept where they are read. Blocks are 1 to 64 KiB, inodes 128 bytes up to a block. Features:
 //! see [`Ext2::open`].
 //!
-//! Left to later: reserved blocks are reported but given to everybody, directories are searched and
-//! filled linearly, and `rename` cannot exchange two names.
+//! Inodes that lost their last name while something holds them stand on the orphan list of ext3, so
+//! that the next mount, or e2fsck, frees what a power loss left.
+//!
+//! Left to later: reserved blocks are reported but given to everybody, `rename`
+//! cannot exchange two names.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -38,6 +41,7 @@ mod ialloc;
 mod inode;
 mod mkfs;
 mod names;
+mod orphan;
 mod rename;
 mod superblock;
 mod truncate;

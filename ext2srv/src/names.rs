@@ -52,7 +52,8 @@ impl Ext2 {
         }
         self.put_new_inode(tx, ino, &mut inode)?;
         if kind == Kind::Dir {
-            self.update_inode(tx, dir, Stage::Init, |d| d.links += 1)?;
+            // A count that a checker repairs without asking; an order would chain the epochs.
+            self.update_inode(tx, dir, Stage::Any, |d| d.links += 1)?;
         }
         self.add_name(tx, dir, name, ino, kind)?;
         Ok(ino)
@@ -131,7 +132,7 @@ impl Ext2 {
             return Err(Refused::NotFound.into());
         }
         let now = tx.now();
-        self.update_inode(tx, ino, Stage::Init, |i| {
+        self.update_inode(tx, ino, Stage::Prepare, |i| {
             i.links += 1;
             i.ctime = now;
         })?;
@@ -200,8 +201,9 @@ impl Ext2 {
         inode.file_acl = 0;
         inode.sectors = 0;
         inode.size = 0;
-        // 0 would mean "in use" to every reader.
-        inode.dtime = u32::try_from(tx.now().secs).unwrap_or(u32::MAX).max(1);
+        // 0 would mean "in use" to every reader, a number below an inode's a link of the orphan list.
+        let now = u32::try_from(tx.now().secs).unwrap_or(u32::MAX);
+        inode.dtime = now.max(self.sb.inodes.saturating_add(1));
         let dir = inode.kind == Kind::Dir;
         tx.touch(ino);
         self.put_inode(tx, ino, &inode, Stage::Free)?;

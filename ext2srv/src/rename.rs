@@ -47,7 +47,7 @@ impl Ext2 {
             if to_parent.links >= LINK_MAX {
                 return Err(Refused::TooManyLinks.into());
             }
-            self.update_inode(tx, to_dir, Stage::Init, |d| d.links += 1)?;
+            self.update_inode(tx, to_dir, Stage::Prepare, |d| d.links += 1)?;
         }
         match target {
             Some(t) => {
@@ -92,6 +92,7 @@ impl Ext2 {
     fn set_parent(&self, tx: &mut Tx<'_>, dir: Ino, parent: Ino) -> Attempt<()> {
         let spot = self.parent_spot(tx, dir)?;
         tx.dir_changed(dir);
+        tx.index_keep(dir);
         let b = tx.modify(spot.block, "directory block", dirent(dir, Stage::Link))?;
         Ok(self.dir_limits().retarget(b, spot.off, parent.0 as u32, Kind::Dir)?)
     }

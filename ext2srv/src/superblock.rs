@@ -34,6 +34,7 @@ pub(crate) const S_REV_LEVEL: usize = 0x4C;
 pub(crate) const S_FIRST_INO: usize = 0x54;
 pub(crate) const S_INODE_SIZE: usize = 0x58;
 pub(crate) const S_FEATURE_RO_COMPAT: usize = 0x64;
+pub(crate) const S_LAST_ORPHAN: usize = 0xE8;
 
 /// The checked geometry of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -103,8 +103,18 @@ impl Ext2 {
         tx: &mut Tx<'_>,
         f: impl FnOnce(&mut [u8]) -> Result<T, FsError>,
     ) -> Attempt<T> {
-        let (block, off) = self.super_place();
         let change = Change { site: Site::Hypermetadata, stage: Stage::Any, owner: None };
+        self.modify_super_at(tx, change, f)
+    }
+
+    /// As [`Self::modify_super`], for what needs an order.
+    pub(crate) fn modify_super_at<T>(
+        &self,
+        tx: &mut Tx<'_>,
+        change: Change,
+        f: impl FnOnce(&mut [u8]) -> Result<T, FsError>,
+    ) -> Attempt<T> {
+        let (block, off) = self.super_place();
         let buf: &mut PageBuf = tx.modify(block, "superblock", change)?;
         let b = seawall_diskfs::bytes::slice_mut(buf, off, 1024)?;
         Ok(f(b)?)

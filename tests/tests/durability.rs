@@ -173,6 +173,55 @@ fn hurd_full_syncs_once_per_fsync_at_inode() {
 }
 
 #[test]
+fn hurd_sync_waits_for_every_operation_as_its_sites_say() {
+    let mut r = rig("hurd-sync");
+    // A create changes the inode, counts, bitmap and directory: one Sync for them.
+    let h = create(&mut r, "f");
+    let count = |r: &Rig| (flushes(r), sent(r));
+    assert_eq!(count(&r), (2, vec![("hypermetadata", 2)]), "the clean mark, and the create");
+    assert!(!r.fs.is_dirty());
+    assert_eq!(read_back(&r.dev.get_ref().stable, "f"), Some(vec![]), "returned and durable");
+    // A write of direct blocks: one Sync. One that needs an indirect block: its pointer's first.
+    put(&mut r, h, 0, &[1; 4096]).unwrap();
+    assert_eq!(flushes(&r), 3);
+    put(&mut r, h, 12 * 4096, &[2; 4096]).unwrap();
+    assert_eq!(count(&r), (5, vec![("hypermetadata", 4), ("indirect", 1)]));
+    // A write in place changes the inode's times only.
+    put(&mut r, h, 0, &[3; 4096]).unwrap();
+    assert_eq!(count(&r), (6, vec![("hypermetadata", 4), ("inode", 1), ("indirect", 1)]));
+    assert_eq!(read_back(&r.dev.get_ref().stable, "f").unwrap()[..4096], [3; 4096]);
+    fsync(&mut r, h).unwrap();
+    assert_eq!(flushes(&r), 6, "nothing left to do");
+    close(&mut r, h).unwrap();
+    driver::unmount(&mut r, &ctx()).unwrap();
+    check_clean(&r.dev.get_ref().stable);
+}
+
+#[test]
+fn lax_flushes_for_the_whole_only() {
+    let mut r = rig("lax");
+    fsync_loop(&mut r, 20);
+    assert_eq!(flushes(&r), 0);
+    assert_eq!(read_back(&r.dev.get_ref().stable, "f19"), None, "Ok was not durable");
+    driver::run_plan(&mut r, PlanReq::Whole(Site::Periodic)).unwrap();
+    assert!(read_back(&r.dev.get_ref().data, "f19") == Some(vec![19; 4096]), "but written");
+    assert_eq!(flushes(&r), 0);
+    driver::run_plan(&mut r, PlanReq::Whole(Site::Syncfs)).unwrap();
+    assert_eq!(sent(&r), [("syncfs", 1)]);
+    assert_eq!(read_back(&repair(&r.dev.get_ref().stable), "f19"), Some(vec![19; 4096]));
+    driver::unmount(&mut r, &ctx()).unwrap();
+    assert_eq!(sent(&r), [("syncfs", 1), ("unmount", 1)], "only the clean mark was left");
+    check_clean(&r.dev.get_ref().stable);
+
+    let mut dev = volume(16 << 20);
+    dev.cache = CacheClass::Unflushable;
+    let mut r = rig_on(dev, "lax");
+    fsync_loop(&mut r, 2);
+    driver::run_plan(&mut r, PlanReq::Whole(Site::Syncfs)).unwrap();
+    assert_eq!(r.fs.take_events().len(), 1, "said once");
+}
+
+#[test]
 fn default_makes_every_acknowledged_file_survive_with_its_name() {
     let mut r = rig("default");
     for i in 0..20u8 {
@@ -448,6 +497,40 @@ fn a_thousand_creates_share_a_few_epochs() {
     let s = r.fs.stats();
     // Mark, creates (two), and two for each of the blocks by which the directory grew.
     assert!(s.epochs_written <= 30, "{} epochs", s.epochs_written);
+}
+
+/// Files with data in many directories, some removed again: new things go to the oldest open epoch,
+/// so the whole tree is a handful of epochs and not one for each file.
+#[test]
+fn a_tree_shares_a_few_epochs() {
+    let mut r = rig("default");
+    let c = ctx();
+    let root = r.fs.geometry().root;
+    for d in 0..40 {
+        let dir = format!("dir{d}");
+        let node = seawall_diskfs::NewNode::Dir;
+        let dir =
+            driver::run(&mut r, &c, |fs, t| fs.create(&c, root, dir.as_bytes(), node, 0o755, t))
+                .unwrap();
+        for f in 0..20 {
+            let name = format!("file{f}");
+            let (_, h) = driver::run(&mut r, &c, |fs, t| {
+                fs.create_open(&c, dir.ino, name.as_bytes(), 0o644, RW, t)
+            })
+            .unwrap();
+            put(&mut r, h, 0, &[f as u8; 9000]).unwrap();
+            close(&mut r, h).unwrap();
+            if f % 5 == 0 {
+                driver::run(&mut r, &c, |fs, t| fs.unlink(&c, dir.ino, name.as_bytes(), t))
+                    .unwrap();
+            }
+        }
+    }
+    driver::run_plan(&mut r, PlanReq::Whole(Site::Syncfs)).unwrap();
+    let s = r.fs.stats();
+    assert!(s.epochs_written <= 12, "{} epochs", s.epochs_written);
+    driver::unmount(&mut r, &ctx()).unwrap();
+    check_clean(&r.dev.get_ref().stable);
 }
 
 #[test]

@@ -42,8 +42,7 @@ impl RpcTarget {
         what: &[u8],
         call: impl FnOnce(&mut Client) -> Result<T, seawall_translator::client::ClientError>,
     ) -> Result<T> {
-        let done = call(self.client()?);
-        done.with_context(|| String::from_utf8_lossy(what).into_owned())
+        Ok(call(self.client()?).map_err(|e| e.on(String::from_utf8_lossy(what)))?)
     }
 }
 
@@ -76,15 +75,15 @@ impl Target for RpcTarget {
     }
 
     fn write(&mut self, file: &u32, offset: u64, data: &Slice) -> Result<()> {
-        self.named(b"write", |c| c.write(*file, offset, data))
+        self.named(b"the file", |c| c.write(*file, offset, data))
     }
 
     fn fsync(&mut self, file: &u32) -> Result<()> {
-        self.named(b"fsync", |c| c.fsync(*file, false).map(|_| ()))
+        self.named(b"the file", |c| c.fsync(*file, false).map(|_| ()))
     }
 
     fn close(&mut self, file: u32) -> Result<()> {
-        self.named(b"close", |c| c.close(file))
+        self.named(b"the file", |c| c.close(file))
     }
 
     fn unlink(&mut self, dir: u32, name: &[u8]) -> Result<()> {
@@ -92,12 +91,12 @@ impl Target for RpcTarget {
     }
 
     fn syncfs(&mut self) -> Result<()> {
-        self.named(b"syncfs", |c| c.syncfs().map(|_| ()))
+        self.named(b"the volume", |c| c.syncfs().map(|_| ()))
     }
 
     /// The server writes everything back, sets the clean mark and ends.
     fn unmount(&mut self) -> Result<()> {
-        self.named(b"shutdown", |c| c.control(&Control::Shutdown).map(|_| ()))?;
+        self.named(b"the volume", |c| c.control(&Control::Shutdown).map(|_| ()))?;
         self.client = None;
         self.server.wait()
     }

@@ -231,6 +231,13 @@ fn notes(group: &[&Row]) -> Vec<String> {
              talks to store over a second socket."
                 .into(),
         );
+        if first.rates.len() == 1 {
+            notes.push(
+                "One run a row, so no spread: rows with the same requests and Syncs differ by this \
+                 machine's noise alone."
+                    .into(),
+            );
+        }
         notes.push(
             "store s: stopping the store server after the unmount; its own last flush is in there. \
              Syncs at end: sent ones only, as the store saw them."

@@ -3,7 +3,7 @@
 use crate::epoch::{Epoch, Stage};
 use crate::fs::Fs;
 use crate::plan::After;
-use crate::policy::Waited;
+use crate::policy::{Reuse, Waited};
 use crate::tx::{Effects, OverlayBlock, Staged};
 use crate::{Format, Ino, Site, SiteSet};
 use alloc::collections::BTreeMap;
@@ -31,7 +31,9 @@ impl<F: Format> Fs<F> {
         let Staged { overlay, effects } = staged;
         for ino in &effects.fresh {
             self.nodes.fresh(*ino);
+            self.meta.indexes.remove(*ino);
         }
+        self.meta.indexes.apply(&effects.index, &effects.changed_dirs);
         let last = if self.policy.ordered() {
             self.place_ordered(&overlay)
         } else {
@@ -64,38 +66,87 @@ impl<F: Format> Fs<F> {
         last
     }
 
-    /// Each stage goes to the first epoch that is not older than any block it touches and is later
-    /// than the stage before it.
+    /// `Init` goes to the oldest open epoch. Each other stage goes to the first one that is not
+    /// older than any block it touches and is later than the stages before it.
     fn place_ordered(&mut self, overlay: &BTreeMap<u64, OverlayBlock>) -> Epoch {
-        let cache = &mut self.meta.cache;
-        let open = cache.epochs.open;
-        let mut floor = open;
+        let open = self.meta.cache.epochs.open;
         let mut last = open;
-        for stage in [Stage::Init, Stage::Link, Stage::Unlink, Stage::Free] {
-            let here = || {
-                overlay.iter().filter_map(move |(b, o)| {
-                    o.versions.iter().find(|(s, _)| *s == stage).map(|(_, buf)| (*b, o, buf))
-                })
-            };
-            if here().next().is_none() {
-                continue;
+        let mut floor = open;
+        if let Some(e) = self.place_init(overlay, open) {
+            floor = e.next();
+            last = e;
+        }
+        for stage in [Stage::Prepare, Stage::Link, Stage::Unlink, Stage::Free] {
+            // Preparing has nothing before it but what it shares an epoch with.
+            let from = if stage == Stage::Prepare { open } else { floor };
+            if let Some(e) = self.place_stage(overlay, stage, from) {
+                floor = floor.max(e.next());
+                last = last.max(e);
             }
-            let newest = here().filter_map(|(b, _, _)| cache.newest_epoch(b)).max();
-            let epoch = floor.max(newest.unwrap_or_default());
-            for (block, o, buf) in here() {
-                cache.put_dirty(block, epoch, o.site, buf.clone());
-            }
-            floor = epoch.next();
-            last = epoch;
         }
         for (block, o) in overlay {
-            for (_, buf) in o.versions.iter().filter(|(s, _)| *s == Stage::Any) {
-                let epoch = open.max(cache.newest_epoch(*block).unwrap_or_default());
-                cache.put_dirty(*block, epoch, o.site, buf.clone());
+            let any = |(i, (s, _)): &(usize, &(Stage, _))| {
+                *s == Stage::Any || (*s == Stage::Init && o.has_any_before(*i))
+            };
+            let Some((i, _)) = o.versions.iter().enumerate().filter(any).last() else { continue };
+            let Some(buf) = o.complete(i) else { continue };
+            let cache = &mut self.meta.cache;
+            let epoch = open.max(cache.newest_epoch(*block).unwrap_or_default());
+            // A later stage of the same block holds the change already.
+            if o.versions.iter().skip(i).all(|(s, _)| *s <= Stage::Init) {
+                cache.put_dirty(*block, epoch, o.site, buf);
                 last = last.max(epoch);
             }
         }
         last
+    }
+
+    fn place_init(&mut self, overlay: &BTreeMap<u64, OverlayBlock>, open: Epoch) -> Option<Epoch> {
+        let cache = &mut self.meta.cache;
+        let commutes = self.policy.reuse == Reuse::AfterBarrier;
+        let mut last = None;
+        for (block, o) in overlay {
+            for (i, (stage, buf)) in o.versions.iter().enumerate() {
+                if *stage != Stage::Init {
+                    continue;
+                }
+                let old = o.before(i);
+                let epoch = match old {
+                    Some(old) if commutes => cache.put_commuting(*block, open, o.site, old, buf),
+                    _ => {
+                        let e = open.max(cache.newest_epoch(*block).unwrap_or_default());
+                        cache.put_dirty(*block, e, o.site, buf.clone());
+                        e
+                    }
+                };
+                last = last.max(Some(epoch));
+            }
+        }
+        last
+    }
+
+    fn place_stage(
+        &mut self,
+        overlay: &BTreeMap<u64, OverlayBlock>,
+        stage: Stage,
+        floor: Epoch,
+    ) -> Option<Epoch> {
+        let cache = &mut self.meta.cache;
+        let here = || {
+            overlay.iter().filter_map(move |(b, o)| {
+                let i = o.versions.iter().rposition(|(s, _)| *s == stage)?;
+                Some((*b, o, i))
+            })
+        };
+        here().next()?;
+        let newest = here().filter_map(|(b, _, _)| cache.newest_epoch(b)).max();
+        let epoch = floor.max(newest.unwrap_or_default());
+        for (block, o, i) in here() {
+            if let Some(buf) = o.complete(i) {
+                cache.put_dirty(block, epoch, o.site, buf);
+            }
+        }
+        Some(epoch)
     }
 
     fn note(&mut self, effects: &Effects, last: Epoch) {
@@ -153,6 +204,7 @@ impl<F: Format> Fs<F> {
             self.meta.pending.hold_inode(*ino, epoch);
             self.data.truncate(*ino, 0);
             self.nodes.forget(*ino);
+            self.meta.indexes.remove(*ino);
         }
     }
 }

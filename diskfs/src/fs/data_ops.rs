@@ -228,6 +228,11 @@ impl<F: Format> Fs<F> {
         let Ok((_, flags)) = self.handle_info(handle) else { return };
         if let Some(a) = after {
             a.data = Some(ino);
+            // Under `waited = all` without order the pointers have their own Sync; an epoch's
+            // boundary is one already.
+            if !self.policy.ordered() && self.policy.action(Site::Indirect, false) >= Action::Wait {
+                a.indirect = new_indirect;
+            }
         }
         if flags.sync || flags.dsync {
             let a = after.get_or_insert_default();

@@ -2,7 +2,10 @@
 
 use crate::fs::{Done, Fs};
 use crate::nodes::Open;
-use crate::{Attempt, Ctx, Format, FsError, Handle, Ino, OpenFlags, Policy, Refused, Site, Ticket};
+use crate::{
+    Attempt, Ctx, Event, Fault, Format, FsError, Handle, Ino, OpenFlags, Policy, Refused, Site,
+    Ticket,
+};
 use alloc::sync::Arc;
 
 impl<F: Format> Fs<F> {
@@ -31,7 +34,7 @@ impl<F: Format> Fs<F> {
     /// Forgets a handle. Run `PlanReq::Close` first where a close is meant; this has no result.
     pub fn clunk(&mut self, h: Handle) {
         let Some(ino) = self.nodes.close(h) else { return };
-        if self.nodes.get(ino).is_some_and(|n| n.orphan && n.handles == 0) {
+        if self.nodes.get(ino).is_some_and(|n| n.orphan && !n.is_held()) {
             self.orphans.insert(ino);
         }
     }
@@ -46,19 +49,63 @@ impl<F: Format> Fs<F> {
         self.orphans.insert(ino);
     }
 
-    /// One step of freeing an orphan: its blocks from the end, then the inode.
+    /// One step of freeing an orphan: its blocks from the end, then the inode. One that needs
+    /// several steps is put on the volume's list in the first. An inode that is on the list and has
+    /// names was being truncated when its writer died: what lies past its size goes, the inode
+    /// stays.
     pub fn reap(&mut self, ctx: &Ctx, ino: Ino, ticket: &mut Ticket) -> Attempt<Done<()>> {
+        let was_listed = self.nodes.get(ino).is_some_and(|n| n.listed);
         let done = self.change(ctx, ticket, Site::NameOp, |f, tx| {
-            if f.attr(tx, ino)?.nlink > 0 {
-                return Ok(false);
+            let a = f.attr(tx, ino)?;
+            let named = a.nlink > 0;
+            if named && !was_listed {
+                return Ok((false, false));
             }
-            if f.truncate_step(tx, ino, 0)? {
-                return Ok(true);
+            let size = if named { a.size } else { 0 };
+            if f.truncate_step(tx, ino, size)? {
+                return Ok((true, was_listed || f.orphan_add(tx, ino)?));
             }
-            f.free_inode(tx, ino)?;
-            Ok(false)
+            if was_listed {
+                f.orphan_remove(tx, ino)?;
+            }
+            if !named {
+                f.free_inode(tx, ino)?;
+            }
+            Ok((false, false))
         })?;
+        let (more, listed) = done.value;
+        if let Some(n) = self.nodes.known(ino) {
+            n.listed = listed;
+            n.orphan &= more;
+        }
         self.data.truncate(ino, 0);
-        Ok(Done { value: (), after: done.after, more: done.value })
+        Ok(Done { value: (), after: done.after, more })
+    }
+
+    /// Takes over what the volume's last user left: inodes without links that were still open. The
+    /// driver frees them after this operation. Run it once, right after mounting for writing; it
+    /// does nothing on a read-only volume. Returns how many there are. A damaged list is left alone
+    /// and reported as an [`Event::Warning`].
+    pub fn recover(&mut self, ctx: &Ctx, ticket: &mut Ticket) -> Attempt<Done<usize>> {
+        if self.read_only {
+            return Ok(Done::plain(0));
+        }
+        let list = match self.look(ctx, ticket, |f, tx| f.orphan_list(tx)) {
+            Err(Fault::Err(e @ FsError::Corrupt(_))) => {
+                let what = alloc::format!("inodes left without names are not freed: {e}");
+                self.push_event(Event::Warning { site: Site::Hypermetadata, what });
+                return Ok(Done::plain(0));
+            }
+            other => other?,
+        };
+        for ino in &list {
+            let n = self.nodes.entry(*ino);
+            n.orphan = true;
+            n.listed = true;
+            if !n.is_held() {
+                self.orphans.insert(*ino);
+            }
+        }
+        Ok(Done::plain(list.len()))
     }
 }

@@ -3,6 +3,7 @@
 use crate::fs::look::dir_attr;
 use crate::fs::perm::{R, W, X, may, may_remove, new_owner};
 use crate::fs::{Done, Fs};
+use crate::nodes::Nodes;
 use crate::{
     Attempt, Attr, Ctx, Fault, Format, FsError, Handle, Ino, Kind, NewNode, OpenFlags, Refused,
     RenameFlags, Site, Ticket, Tx, Unlinked,
@@ -150,7 +151,7 @@ impl<F: Format> Fs<F> {
             (false, _) => Refused::IsDir,
         };
         self.check_entry(name, dots)?;
-        let done = self.change(ctx, ticket, Site::NameOp, |f, tx| {
+        let done = self.change_nodes(ctx, ticket, Site::NameOp, |f, tx, nodes| {
             let d = dir_attr(f, tx, dir)?;
             let ino = f.lookup(tx, dir, name)?.ok_or(Fault::from(Refused::NotFound))?;
             let a = f.attr(tx, ino)?;
@@ -160,20 +161,22 @@ impl<F: Format> Fs<F> {
                 (false, true) => return Err(Refused::NotDir.into()),
                 _ => {}
             }
-            f.unlink(tx, dir, name, rmdir)
+            let left = f.unlink(tx, dir, name, rmdir)?;
+            list_held(f, tx, nodes, left)
         })?;
         self.lost_name(done.value);
         Ok(Done { value: (), after: done.after, more: false })
     }
 
-    /// An inode without links is freed when its last handle is gone.
-    pub(crate) fn lost_name(&mut self, u: Unlinked) {
+    /// An inode without links is freed when nothing holds it any more.
+    fn lost_name(&mut self, (u, listed): (Unlinked, bool)) {
         if u.nlink > 0 {
             return;
         }
         let n = self.nodes.entry(u.ino);
         n.orphan = true;
-        if n.handles == 0 {
+        n.listed |= listed;
+        if !n.is_held() {
             self.orphans.insert(u.ino);
         }
     }
@@ -189,7 +192,7 @@ impl<F: Format> Fs<F> {
     ) -> Attempt<Done<()>> {
         self.check_entry(from.1, Refused::Busy)?;
         self.check_entry(to.1, Refused::Busy)?;
-        let done = self.change(ctx, ticket, Site::NameOp, |f, tx| {
+        let done = self.change_nodes(ctx, ticket, Site::NameOp, |f, tx, nodes| {
             let (fd, td) = (dir_attr(f, tx, from.0)?, dir_attr(f, tx, to.0)?);
             let src = f.lookup(tx, from.0, from.1)?.ok_or(Fault::from(Refused::NotFound))?;
             let a = f.attr(tx, src)?;
@@ -230,7 +233,8 @@ impl<F: Format> Fs<F> {
             } else if flags.exchange {
                 return Err(Refused::NotFound.into());
             }
-            f.rename(tx, from, to, flags)
+            let left = f.rename(tx, from, to, flags)?;
+            left.map(|u| list_held(f, tx, nodes, u)).transpose()
         })?;
         if let Some(u) = done.value {
             self.lost_name(u);
@@ -266,6 +270,18 @@ impl<F: Format> Fs<F> {
     pub(crate) fn open_checked(&mut self, ino: Ino, flags: OpenFlags) -> Attempt<Handle> {
         self.nodes.open(ino, flags).ok_or_else(|| Refused::TooManyHandles.into())
     }
+}
+
+/// Puts an inode that lost its last name on the volume's list if something holds it: the crash case
+/// is a power loss before the last close, after which nobody would free it.
+fn list_held<F: Format>(
+    f: &F,
+    tx: &mut Tx<'_>,
+    nodes: &Nodes,
+    left: Unlinked,
+) -> Attempt<(Unlinked, bool)> {
+    let listed = left.nlink == 0 && nodes.is_held(left.ino) && f.orphan_add(tx, left.ino)?;
+    Ok((left, listed))
 }
 
 /// `Invalid` when `dir` is `node` or lies below it.

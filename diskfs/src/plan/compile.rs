@@ -216,10 +216,13 @@ impl<F: Format> Fs<F> {
         }
     }
 
-    /// `waited = all`: the operation's own epochs, with the strongest action among its sites.
+    /// `waited = all`: the operation's own epochs, with the strongest action among its sites; one
+    /// Sync serves all sites that ask for one. Without order nothing keeps the operation's blocks
+    /// apart from those of others under way, so it waits for what is dirty: with every operation
+    /// waiting, that is little more than its own.
     fn add_own(&self, p: &mut Plan, a: After, site: Site) {
-        let sites = a.sites.iter().chain([site]);
-        let action = sites.map(|s| self.policy.action(s, true)).max().unwrap_or_default();
+        let sites = || [site].into_iter().chain(a.sites.iter());
+        let action = sites().map(|s| self.policy.action(s, true)).max().unwrap_or_default();
         if action < Action::Submit {
             return;
         }
@@ -232,7 +235,9 @@ impl<F: Format> Fs<F> {
         } else {
             p.phases.push_back(self.whole_metadata());
         }
-        if action >= Action::Fua {
+        // The operation's own site where it asks for a Sync, else the first that does.
+        let asks = sites().find(|s| self.policy.action(*s, true) >= Action::Fua);
+        if let Some(site) = asks {
             p.phases.push_back(Phase::Sync { site, cover: Cover::Plan, waited: false });
         }
     }

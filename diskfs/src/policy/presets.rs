@@ -9,8 +9,16 @@ use alloc::collections::BTreeMap;
 use alloc::string::ToString;
 
 /// Names of the presets, in the order of reports.
-pub const PRESETS: &[&str] =
-    &["hurd-vanilla", "hurd-shutdown", "hurd-full", "linux-ext2", "default", "strict"];
+pub const PRESETS: &[&str] = &[
+    "hurd-vanilla",
+    "hurd-shutdown",
+    "hurd-full",
+    "hurd-sync",
+    "linux-ext2",
+    "lax",
+    "default",
+    "strict",
+];
 
 const WHOLE: [Site; 3] = [Site::Syncfs, Site::RemountRo, Site::Unmount];
 const FSYNCS: [Site; 2] = [Site::FsyncMeta, Site::FsyncData];
@@ -21,7 +29,9 @@ pub fn preset(name: &str) -> Option<Policy> {
         "hurd-vanilla" => hurd_vanilla(),
         "hurd-shutdown" => hurd_shutdown(),
         "hurd-full" => hurd_full(),
+        "hurd-sync" => hurd_sync(),
         "linux-ext2" => linux_ext2(),
+        "lax" => lax(),
         "default" => default(),
         "strict" => strict(),
         _ => return None,
@@ -72,10 +82,27 @@ fn hurd_full() -> Policy {
     p
 }
 
+/// The same with `--sync`: every operation waits for what it changed, as the sites say.
+fn hurd_sync() -> Policy {
+    let mut p = hurd_full();
+    set(&mut p, &[Site::Indirect], Action::Barrier);
+    p.waited = Waited::All;
+    p
+}
+
 /// Linux's ext2: fsync flushes the device, syncfs and umount do not.
 fn linux_ext2() -> Policy {
     let mut p = unordered();
     set(&mut p, &FSYNCS, Action::Barrier);
+    p.on_unsupported = OnUnsupported::Warn;
+    p
+}
+
+/// fsync waits for its writes and flushes nothing; only whole-filesystem requests do.
+fn lax() -> Policy {
+    let mut p = unordered();
+    set(&mut p, &[Site::Inode, Site::Hypermetadata], Action::Start);
+    set(&mut p, &WHOLE, Action::Barrier);
     p.on_unsupported = OnUnsupported::Warn;
     p
 }
@@ -126,6 +153,8 @@ mod tests {
         assert_eq!(p.action(Site::Indirect, false), Action::Start);
         assert_eq!(p.action(Site::Indirect, true), Action::Barrier);
         assert_eq!(p.action(Site::Inode, false), Action::Barrier);
+        let p = preset("hurd-sync").unwrap();
+        assert_eq!(p.action(Site::Indirect, false), Action::Barrier);
     }
 
     use alloc::vec::Vec;

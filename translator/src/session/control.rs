@@ -118,7 +118,7 @@ pub fn not_durable<F: Format>(fs: &Fs<F>) -> Option<String> {
     }
     let p = fs.policy();
     (!p.fsync_is_durable())
-        .then(|| format!("policy {}: fsync returns Ok without a flush of the store", p.name))
+        .then(|| format!("policy {}: fsync may return Ok before the file is durable", p.name))
 }
 
 fn info<F: Format>(fs: &Fs<F>) -> PolicyInfo {
