@@ -207,17 +207,18 @@ impl Tx<'_> {
         let (newest, buf) =
             o.versions.last().ok_or(FsError::Bug("overlay block without a version"))?;
         if change.stage > *newest && *newest != Stage::Any && !collapse {
-            let copy = buf.clone();
+            let copy = self.cache.copy(buf);
             o.versions.push((change.stage, copy));
         } else if change.stage > *newest
             && let Some(v) = o.versions.last_mut()
         {
             v.0 = change.stage;
         }
-        o.versions
-            .last_mut()
-            .map(|v| Arc::make_mut(&mut v.1))
-            .ok_or(FsError::Bug("overlay block without a version"))
+        let v = o.versions.last_mut().ok_or(FsError::Bug("overlay block without a version"))?;
+        if Arc::get_mut(&mut v.1).is_none() {
+            v.1 = self.cache.copy(&v.1);
+        }
+        Arc::get_mut(&mut v.1).ok_or(FsError::Bug("a block's copy is shared"))
     }
 
     /// Gives blocks back. They become allocatable when the policy says it is safe; their metadata
