@@ -69,7 +69,13 @@ pub(crate) struct BlockCache {
     pub(crate) evicted: Seq,
     pub(crate) hits: u64,
     pub(crate) misses: u64,
+    /// Buffers of replaced versions, for the next copies: an operation copies the same few blocks
+    /// as the one before it.
+    spare: Vec<Arc<PageBuf>>,
 }
+
+/// Most buffers kept.
+const SPARE_MAX: usize = 32;
 
 impl BlockCache {
     pub(crate) fn new(block_size: usize, budget: usize) -> Self {
@@ -83,6 +89,26 @@ impl BlockCache {
             evicted: Seq(0),
             hits: 0,
             misses: 0,
+            spare: Vec::new(),
+        }
+    }
+
+    /// A copy of a block that nothing else holds.
+    pub(crate) fn copy(&mut self, src: &Arc<PageBuf>) -> Arc<PageBuf> {
+        while let Some(mut buf) = self.spare.pop() {
+            if let Some(dst) = Arc::get_mut(&mut buf)
+                && dst.len() == src.len()
+            {
+                dst.copy_from_slice(src);
+                return buf;
+            }
+        }
+        Arc::new(PageBuf::clone(src))
+    }
+
+    fn recycle(&mut self, buf: Arc<PageBuf>) {
+        if self.spare.len() < SPARE_MAX && Arc::strong_count(&buf) == 1 {
+            self.spare.push(buf);
         }
     }
 
@@ -176,8 +202,11 @@ impl BlockCache {
         e.referenced = true;
         match e.dirty.last_mut() {
             Some(v) if v.epoch == epoch && !v.in_flight => {
-                v.buf = buf;
+                let old = core::mem::replace(&mut v.buf, buf);
                 v.site = site;
+                // It is in its epoch's set and in the ring already.
+                self.recycle(old);
+                return;
             }
             _ => {
                 e.dirty.push(Version { epoch, buf, site, in_flight: false });
