@@ -2,7 +2,7 @@
 //! epoch still has to write.
 //!
 //! Memory is bounded: clean, unpinned blocks are evicted (second chance) when the budget is
-//! reached, and dirty ones start writeback at half of it (`over_dirty`). A block that was written
+//! reached, and dirty ones start writeback at a quarter of it (`over_dirty`). A block that was written
 //! but is not yet durable stays here while there is room, so that a failed flush can write it
 //! again.
 
@@ -118,12 +118,14 @@ impl BlockCache {
 
     /// Bytes held.
     pub(crate) fn used(&self) -> usize {
-        self.map.len().saturating_add(self.dirty_versions).saturating_mul(self.cost())
+        // A dirty block may keep the content that its oldest version replaced.
+        let dirty = self.dirty_versions.saturating_mul(2);
+        self.map.len().saturating_add(dirty).saturating_mul(self.cost())
     }
 
-    /// True when dirty blocks hold half of the budget.
+    /// True when dirty versions hold a quarter of the budget.
     pub(crate) fn over_dirty(&self) -> bool {
-        self.dirty_versions.saturating_mul(self.cost()) > self.budget / 2
+        self.dirty_versions.saturating_mul(self.cost()) > self.budget / 4
     }
 
     /// Number of dirty versions.
@@ -445,12 +447,12 @@ mod tests {
             c.insert_clean(b, block(1));
         }
         assert!(c.used() <= 64 * 4096, "{}", c.used());
-        for b in 0..40 {
+        for b in 0..20 {
             c.put_dirty(b, Epoch(1), Site::Inode, block(2));
         }
         assert!(c.over_dirty());
-        assert_eq!(c.dirty_versions(), 40);
+        assert_eq!(c.dirty_versions(), 20);
         c.drop_clean();
-        assert_eq!(c.map.len(), 40);
+        assert_eq!(c.map.len(), 20);
     }
 }

@@ -243,16 +243,11 @@ impl Tx<'_> {
         }
         let (newest, buf) =
             o.versions.last().ok_or(FsError::Bug("overlay block without a version"))?;
-<<<<<<< HEAD
         let apart = change.stage > *newest
             || (change.stage == Stage::Any && *newest == Stage::Init)
             || (change.stage == Stage::Init && *newest != Stage::Init);
         if apart && !collapse {
             let copy = buf.clone();
-=======
-        if change.stage > *newest && *newest != Stage::Any && !collapse {
-            let copy = self.cache.copy(buf);
->>>>>>> ext3
             o.versions.push((change.stage, copy));
         }
         let v = o.versions.last_mut().ok_or(FsError::Bug("overlay block without a version"))?;
