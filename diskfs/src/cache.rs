@@ -2,7 +2,7 @@
 //! epoch still has to write.
 //!
 //! Memory is bounded: clean, unpinned blocks are evicted (second chance) when the budget is
-//! reached, and dirty ones start writeback at half of it (`over_dirty`). A block that was written
+//! reached, and dirty ones start writeback at a quarter of it (`over_dirty`). A block that was written
 //! but is not yet durable stays here while there is room, so that a failed flush can write it
 //! again.
 
@@ -69,7 +69,13 @@ pub(crate) struct BlockCache {
     pub(crate) evicted: Seq,
     pub(crate) hits: u64,
     pub(crate) misses: u64,
+    /// Buffers of replaced versions, for the next copies: an operation copies the same few blocks
+    /// as the one before it.
+    spare: Vec<Arc<PageBuf>>,
 }
+
+/// Most buffers kept.
+const SPARE_MAX: usize = 32;
 
 impl BlockCache {
     pub(crate) fn new(block_size: usize, budget: usize) -> Self {
@@ -83,6 +89,26 @@ impl BlockCache {
             evicted: Seq(0),
             hits: 0,
             misses: 0,
+            spare: Vec::new(),
+        }
+    }
+
+    /// A copy of a block that nothing else holds.
+    pub(crate) fn copy(&mut self, src: &Arc<PageBuf>) -> Arc<PageBuf> {
+        while let Some(mut buf) = self.spare.pop() {
+            if let Some(dst) = Arc::get_mut(&mut buf)
+                && dst.len() == src.len()
+            {
+                dst.copy_from_slice(src);
+                return buf;
+            }
+        }
+        Arc::new(PageBuf::clone(src))
+    }
+
+    fn recycle(&mut self, buf: Arc<PageBuf>) {
+        if self.spare.len() < SPARE_MAX && Arc::strong_count(&buf) == 1 {
+            self.spare.push(buf);
         }
     }
 
@@ -92,12 +118,14 @@ impl BlockCache {
 
     /// Bytes held.
     pub(crate) fn used(&self) -> usize {
-        self.map.len().saturating_add(self.dirty_versions).saturating_mul(self.cost())
+        // A dirty block may keep the content that its oldest version replaced.
+        let dirty = self.dirty_versions.saturating_mul(2);
+        self.map.len().saturating_add(dirty).saturating_mul(self.cost())
     }
 
-    /// True when dirty blocks hold half of the budget.
+    /// True when dirty versions hold a quarter of the budget.
     pub(crate) fn over_dirty(&self) -> bool {
-        self.dirty_versions.saturating_mul(self.cost()) > self.budget / 2
+        self.dirty_versions.saturating_mul(self.cost()) > self.budget / 4
     }
 
     /// Number of dirty versions.
@@ -176,8 +204,11 @@ impl BlockCache {
         e.referenced = true;
         match e.dirty.last_mut() {
             Some(v) if v.epoch == epoch && !v.in_flight => {
-                v.buf = buf;
+                let old = core::mem::replace(&mut v.buf, buf);
                 v.site = site;
+                // It is in its epoch's set and in the ring already.
+                self.recycle(old);
+                return;
             }
             _ => {
                 e.dirty.push(Version { epoch, buf, site, in_flight: false });
@@ -416,12 +447,12 @@ mod tests {
             c.insert_clean(b, block(1));
         }
         assert!(c.used() <= 64 * 4096, "{}", c.used());
-        for b in 0..40 {
+        for b in 0..20 {
             c.put_dirty(b, Epoch(1), Site::Inode, block(2));
         }
         assert!(c.over_dirty());
-        assert_eq!(c.dirty_versions(), 40);
+        assert_eq!(c.dirty_versions(), 20);
         c.drop_clean();
-        assert_eq!(c.map.len(), 40);
+        assert_eq!(c.map.len(), 20);
     }
 }

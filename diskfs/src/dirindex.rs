@@ -31,6 +31,8 @@ pub fn name_hash(name: &[u8]) -> u32 {
             *w = *c;
         }
         h = (h.rotate_left(23) ^ u64::from_le_bytes(word)).wrapping_mul(K);
+        // A multiplication moves differences up only; this brings them down for the next word.
+        h ^= h >> 32;
     }
     ((h ^ h >> 32).wrapping_mul(K) >> 32) as u32
 }

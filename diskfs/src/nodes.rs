@@ -61,6 +61,8 @@ pub(crate) struct Nodes {
     map: HashMap<Ino, Node>,
     handles: BTreeMap<Handle, Open>,
     next_handle: u64,
+    /// Number of inodes at which to look again for some that can be dropped.
+    look_at: usize,
     /// What a forgotten inode may need.
     pub(crate) floor: (Seq, Epoch),
 }
@@ -106,7 +108,7 @@ impl Nodes {
     /// Drops inodes that nothing holds: those that are durable, and beyond the limit the others
     /// too, whose needs go to the floor. `has_data` tells which still have data in the cache.
     pub(crate) fn collect(&mut self, durable: (Seq, Epoch), has_data: impl Fn(Ino) -> bool) {
-        if self.map.len() < NODES_MAX {
+        if self.map.len() < NODES_MAX.max(self.look_at) {
             return;
         }
         let mut floor = self.floor;
@@ -125,6 +127,8 @@ impl Nodes {
             }
         }
         self.floor = floor;
+        // Those that are held stay whatever their number: a look at each costs, so it is rare.
+        self.look_at = self.map.len().saturating_mul(2);
     }
 
     pub(crate) fn open(&mut self, ino: Ino, flags: OpenFlags) -> Option<Handle> {

@@ -250,10 +250,11 @@ impl Tx<'_> {
             let copy = buf.clone();
             o.versions.push((change.stage, copy));
         }
-        o.versions
-            .last_mut()
-            .map(|v| Arc::make_mut(&mut v.1))
-            .ok_or(FsError::Bug("overlay block without a version"))
+        let v = o.versions.last_mut().ok_or(FsError::Bug("overlay block without a version"))?;
+        if Arc::get_mut(&mut v.1).is_none() {
+            v.1 = self.cache.copy(&v.1);
+        }
+        Arc::get_mut(&mut v.1).ok_or(FsError::Bug("a block's copy is shared"))
     }
 
     /// Gives blocks back. They become allocatable when the policy says it is safe; their metadata

@@ -54,12 +54,13 @@ impl Ext2 {
         let inside = goal >= self.sb.first_data_block && goal < self.sb.blocks;
         let goal = if inside { goal } else { self.sb.first_data_block };
         let first = self.sb.group_of(goal);
+        let mut seen = None;
         for n in 0..self.sb.groups {
             let index = (first + n) % self.sb.groups;
-            let g = self.group(tx, index)?;
-            if g.free_blocks == 0 {
+            if self.free_counts(tx, index, &mut seen)?.0 == 0 {
                 continue;
             }
+            let g = self.group(tx, index)?;
             let from = if n == 0 { goal - self.sb.group_start(index) } else { 0 };
             let want = want.clamp(1, u64::from(g.free_blocks));
             if let Some(run) = self.find_run(tx, &g, from, want)? {

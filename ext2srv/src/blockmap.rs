@@ -39,6 +39,29 @@ enum Leaf {
     Hole,
 }
 
+/// Largest file in bytes: what the map can hold and what `i_blocks` can count, as Linux's
+/// `ext2_max_size` computes it.
+pub(crate) fn size_max(block_size: u32) -> u64 {
+    let p = u64::from(block_size / 4);
+    let units = u64::from(u32::MAX) / u64::from(block_size / 512);
+    let tree_meta = 1 + 1 + p + 1 + p + p * p;
+    let tree = DIRECT + p + p * p + p * p * p;
+    let blocks = if tree + tree_meta <= units {
+        tree
+    } else {
+        let left = units - DIRECT - p;
+        let meta = if left < p * p {
+            1 + 1 + left.div_ceil(p)
+        } else {
+            let left = left - p * p;
+            1 + 1 + p + 1 + left.div_ceil(p) + left.div_ceil(p * p)
+        };
+        units - meta
+    };
+    // File block numbers are kept in 32 bits by every reader.
+    blocks.min(u64::from(u32::MAX)) * u64::from(block_size)
+}
+
 impl Ext2 {
     /// File blocks below one pointer at `height` (0: data).
     pub(crate) fn span(&self, height: u32) -> u64 {
@@ -61,27 +84,9 @@ impl Ext2 {
         None
     }
 
-    /// Largest file in bytes: what the map can hold and what `i_blocks` can count, as Linux's
-    /// `ext2_max_size` computes it.
+    /// Largest file in bytes.
     pub(crate) fn size_max(&self) -> u64 {
-        let p = self.pointers();
-        let units = u64::from(u32::MAX) / self.sectors();
-        let tree_meta = 1 + 1 + p + 1 + p + p * p;
-        let tree = DIRECT + p + p * p + p * p * p;
-        let blocks = if tree + tree_meta <= units {
-            tree
-        } else {
-            let left = units - DIRECT - p;
-            let meta = if left < p * p {
-                1 + 1 + left.div_ceil(p)
-            } else {
-                let left = left - p * p;
-                1 + 1 + p + 1 + left.div_ceil(p) + left.div_ceil(p * p)
-            };
-            units - meta
-        };
-        // File block numbers are kept in 32 bits by every reader.
-        blocks.min(u64::from(u32::MAX)) * self.block_bytes()
+        self.size_max
     }
 
     /// Finds the pointers around file block `at`, and how many file blocks they (or the hole) cover

@@ -328,14 +328,20 @@ impl Ext2 {
         let limits = self.dir_limits();
         let blocks = self.dir_blocks(dir, &inode)?;
         let from = tx.hint(room_hint(dir)).unwrap_or(0).min(blocks.saturating_sub(1));
-        let span = match tx.index_room(dir, from, units(need(name.len()))) {
-            Some(Some(index)) => (index.min(blocks), blocks),
+        let mut fits = |i: u64, block: u64, b: &[u8]| {
+            Ok(limits.room(b, block, name.len())?.map(|off| (i, block, off)))
+        };
+        let known = tx.index_room(dir, from, units(need(name.len())));
+        let span = match known {
+            Some(Some(index)) => (index, blocks.min(index + 1)),
             Some(None) => (blocks, blocks),
             None => (from, blocks),
         };
-        let room = self.each_block(tx, (dir, &inode), span, false, &mut |i, block, b| {
-            Ok(limits.room(b, block, name.len())?.map(|off| (i, block, off)))
-        })?;
+        let mut room = self.each_block(tx, (dir, &inode), span, false, &mut fits)?;
+        if room.is_none() && span.0 < span.1 && known.is_some() {
+            tx.index_drop(dir);
+            room = self.each_block(tx, (dir, &inode), (from, blocks), false, &mut fits)?;
+        }
         let Some((index, block, off)) = room else {
             return self.append_block(tx, dir, &mut inode, blocks, entry);
         };

@@ -5,7 +5,7 @@
 use crate::Ext2;
 use crate::superblock::DESC_SIZE;
 use seawall_diskfs::bytes::{put, u16_at, u32_at};
-use seawall_diskfs::{Attempt, Change, FsError, Site, Stage, Tx};
+use seawall_diskfs::{Attempt, BlockRef, Change, FsError, Site, Stage, Tx};
 
 const WHAT: &str = "group descriptor";
 const BG_FREE_BLOCKS: usize = 0x0C;
@@ -67,6 +67,25 @@ impl Ext2 {
         };
         self.check_group(&g).map_err(|what| FsError::corrupt(WHAT, block, what))?;
         Ok(g)
+    }
+
+    /// Free blocks and inodes of a group, for passing over those that are full. `seen` keeps the
+    /// descriptors' block for the next call.
+    pub(crate) fn free_counts(
+        &self,
+        tx: &mut Tx<'_>,
+        index: u32,
+        seen: &mut Option<(u64, BlockRef)>,
+    ) -> Attempt<(u16, u16)> {
+        let (block, off) = self.desc_place(index);
+        let b = match seen {
+            Some((at, b)) if *at == block => b,
+            _ => {
+                let ahead = self.sb.first_data_block + 1 + self.sb.gdt_blocks - block;
+                &seen.insert((block, tx.read_run(block, ahead, WHAT)?)).1
+            }
+        };
+        Ok((u16_at(b, off + BG_FREE_BLOCKS)?, u16_at(b, off + BG_FREE_INODES)?))
     }
 
     fn check_group(&self, g: &Group) -> Result<(), &'static str> {

@@ -23,12 +23,15 @@ impl Ext2 {
         let (home, _) = self.inode_group(parent)?;
         let first = if dir { self.dir_group(tx, parent, home)? } else { home };
         // First a group that also has room for the node's blocks, then any.
+        let mut seen = None;
         for with_blocks in [true, false] {
             for n in 0..self.sb.groups {
-                let g = self.group(tx, (first + n) % self.sb.groups)?;
-                if g.free_inodes == 0 || (with_blocks && g.free_blocks == 0) {
+                let index = (first + n) % self.sb.groups;
+                let (blocks, inodes) = self.free_counts(tx, index, &mut seen)?;
+                if inodes == 0 || (with_blocks && blocks == 0) {
                     continue;
                 }
+                let g = self.group(tx, index)?;
                 if let Some(ino) = self.take_inode(tx, &g, dir)? {
                     return Ok(ino);
                 }

@@ -23,6 +23,7 @@ pub struct OpenOptions {
 pub struct Ext2 {
     pub(crate) sb: Superblock,
     pub(crate) overhead: u64,
+    pub(crate) size_max: u64,
     pub(crate) was_clean: bool,
     read_only_because: Vec<String>,
 }
@@ -56,7 +57,13 @@ impl Ext2 {
         if opts.read_only {
             why.push("asked for".to_string());
         }
-        Ok(Self { overhead: sb.overhead(), sb, was_clean, read_only_because: why })
+        Ok(Self {
+            overhead: sb.overhead(),
+            size_max: crate::blockmap::size_max(sb.block_size),
+            sb,
+            was_clean,
+            read_only_because: why,
+        })
     }
 
     /// The geometry.
