@@ -1,6 +1,8 @@
 //! One slice through the whole stack: an image made by `mke2fs`, a `store` process, an `ext2srv`
 //! process, a real tree copied in and out, judged by `e2fsck` and by the kernel's own ext2.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+
 use rustix::process::Signal;
 use seawall_tests::{
     Compare, LoopMount, Mtime, Proc, Run, Scratch, assert_clean, assert_same_tree, bin, e2fsck,

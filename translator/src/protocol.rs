@@ -25,7 +25,7 @@
 //! | Setattr | fid, body `SetAttr` | body `Attr` | yes |
 //! | Statfs | fid | body `StatFs` | yes |
 //! | Readlink | fid | body: the target's bytes | yes |
-//! | Readdir | fid, offset = cookie, length = name bytes, flag ATTRS | body [`ReaddirReply`] | yes |
+//! | Readdir | fid, offset = cookie, length, flag ATTRS | body [`ReaddirReply`] | yes |
 //! | Mkdir | directory fid, body [`Mkdir`] | body [`NodeReply`] | no: EEXIST the second time |
 //! | Mknod | directory fid, body [`Mknod`] | body [`NodeReply`] | no: EEXIST |
 //! | Symlink | directory fid, body [`Symlink`] | body [`NodeReply`] | no: EEXIST |
