@@ -1,5 +1,5 @@
-//! The list of inodes without links that are still in use: `s_last_orphan` names the newest one, and
-//! each one's `i_dtime` the next, 0 at the end. Linux's ext3 and e2fsck keep it so.
+//! The list of inodes without links that are still in use: `s_last_orphan` names the newest one,
+//! and each one's `i_dtime` the next, 0 at the end. Linux's ext3 and e2fsck keep it so.
 //!
 //! The crash cases. An inode comes onto the list in the transaction that takes its last name. Head
 //! and link lie in blocks that may reach the disk apart: an inode that the head names too early
