@@ -88,7 +88,7 @@ impl<F: Format> Fs<F> {
             let any = |(i, (s, _)): &(usize, &(Stage, _))| {
                 *s == Stage::Any || (*s == Stage::Init && o.has_any_before(*i))
             };
-            let Some((i, _)) = o.versions.iter().enumerate().filter(any).last() else { continue };
+            let Some((i, _)) = o.versions.iter().enumerate().rfind(any) else { continue };
             let Some(buf) = o.complete(i) else { continue };
             let cache = &mut self.meta.cache;
             let epoch = open.max(cache.newest_epoch(*block).unwrap_or_default());
