@@ -20,6 +20,9 @@ use alloc::vec::Vec;
 use seawall_diskfs::bytes::{put, u32_at};
 use seawall_diskfs::{Attempt, Change, FsError, Ino, Site, Stage, Tx};
 
+/// Longest list that is believed: no user of a volume holds more inodes at once.
+const LIST_MAX: usize = 65_536;
+
 /// Key of the hint that says which inode's link leads to this one; 0 is the superblock.
 fn before_hint(ino: u32) -> u64 {
     u64::from(ino) << 8 | 4
@@ -102,6 +105,9 @@ impl Ext2 {
             let wrong = |what| FsError::corrupt("orphan list", 0, format!("inode {at} {what}"));
             if !self.may_be_listed(at) {
                 return Err(wrong("is none for files").into());
+            }
+            if list.len() >= LIST_MAX {
+                return Err(wrong("is beyond the longest list").into());
             }
             if !seen.insert(at) {
                 return Err(wrong("is on it twice").into());
