@@ -3,6 +3,7 @@
 //! Results go to stdout, everything else to stderr. Exit status 0 on success, 1 on failure with one
 //! line saying what was wrong with which object, 2 on bad usage.
 
+mod bench;
 mod copy;
 mod show;
 
@@ -76,6 +77,8 @@ enum Verb {
         #[arg(value_parser = parse_size)]
         offset: u64,
     },
+    /// Measures requests per second, throughput, latency and CPU.
+    Bench(bench::Bench),
     /// Prints requests, bytes, sizes and syncs by tag and by session.
     Stats {
         /// The store.
@@ -160,6 +163,10 @@ fn act(verb: Verb) -> anyhow::Result<()> {
             let line = copy::write(&store, &mut device, offset)?;
             println!("{line}");
             Ok(device.close()?)
+        }
+        Verb::Bench(args) => {
+            println!("{}", bench::run(&args)?);
+            Ok(())
         }
         Verb::Stats { store, json } => {
             let device = open_named(&store, true)?;

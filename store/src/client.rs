@@ -192,6 +192,28 @@ impl Client {
         self.ask(op::STATS)
     }
 
+    /// Writes, then makes everything acknowledged durable, in one send: SYNC with DRAIN waits for
+    /// the writes in front of it. Returns the durable sequence.
+    ///
+    /// # Errors
+    /// The first of a write, else that of the sync.
+    pub fn write_sync(&self, runs: &[WriteRun<'_>], tag: Tag) -> Result<Seq, DevError> {
+        let plan = plan(runs.iter().map(|r| (r.start, r.buf, r.tag.0)), self.info.max_io);
+        self.check(&plan.pieces)?;
+        let mut requests = self.requests(op::WRITE, 0, &plan.pieces);
+        requests.push(self.sync_request(tag));
+        let replies = self.exchange(&requests, Data::Out(&plan))?;
+        let (sync, writes) = replies.split_last().ok_or(DevError::Protocol)?;
+        self.acknowledged(writes)?;
+        self.synced(sync)
+    }
+
+    /// Process id of the server as it was when it began to listen, if it is on this machine.
+    pub fn peer_pid(&self) -> Option<i32> {
+        let peer = rustix::net::sockopt::socket_peercred(&self.socket).ok()?;
+        Some(peer.pid.as_raw_nonzero().get())
+    }
+
     /// Says goodbye.
     ///
     /// # Errors
@@ -280,20 +302,22 @@ impl Client {
         self.acknowledged(&replies)
     }
 
-    fn do_sync(&self, tag: Tag) -> Result<Seq, DevError> {
+    /// A SYNC with DRAIN that says which failures this side has seen so far.
+    fn sync_request(&self, tag: Tag) -> Request {
         let seen = self.failures.load(Ordering::Acquire);
-        let request = Request {
-            op: op::SYNC,
-            flags: flags::DRAIN,
-            tag: tag.0,
-            aux: seen,
-            ..Request::default()
-        };
-        let replies = self.exchange(&[request], Data::Nothing)?;
-        let reply = replies.first().ok_or(DevError::Protocol)?;
+        let (op, flags, tag) = (op::SYNC, flags::DRAIN, tag.0);
+        Request { op, flags, tag, aux: seen, ..Request::default() }
+    }
+
+    fn synced(&self, reply: &Reply) -> Result<Seq, DevError> {
         check(reply.status)?;
         self.durable.fetch_max(reply.value, Ordering::AcqRel);
         Ok(Seq(reply.value))
+    }
+
+    fn do_sync(&self, tag: Tag) -> Result<Seq, DevError> {
+        let replies = self.exchange(&[self.sync_request(tag)], Data::Nothing)?;
+        self.synced(replies.first().ok_or(DevError::Protocol)?)
     }
 }
 
