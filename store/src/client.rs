@@ -11,6 +11,7 @@
 
 mod exchange;
 mod shared;
+mod submit;
 
 use crate::error::StoreError;
 use crate::plan::{Piece, plan};

@@ -159,6 +159,7 @@ fn wrong_words_get_one_line_or_a_usage() {
         ("mirror:[a,b]", "stores of kind mirror are not supported yet"),
         ("nbd://host/x", "stores of kind nbd are not supported yet"),
         ("x?rw", "no qualifier ?rw"),
+        ("x?io_uring", "file with ?io_uring are not supported yet"),
         ("unix:", "expected unix:SOCKET"),
         (dir.path().to_str().unwrap(), ""),
     ] {

@@ -10,7 +10,7 @@ use seawall_ipc::{Event, Gather, Reply, Request, encode_body, flags};
 use seawall_store::backend::{Backend, FaultBackend, FileBackend, FileOptions, MemBackend};
 use seawall_store::server::{ServeOptions, Server};
 use seawall_store::session::CoreLimits;
-use seawall_store::{Client, StoreError};
+use seawall_store::{Client, OpenOptions, StoreError};
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
@@ -435,11 +435,11 @@ fn the_socket_is_private_and_a_stale_one_is_replaced() {
 fn a_file_holds_what_was_written_and_has_one_writer() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("disk");
-    let create = FileOptions { create_size: Some(8 << 20), read_only: false };
+    let create = FileOptions { create_size: Some(8 << 20), ..FileOptions::default() };
     let s = serve(FileBackend::open(&path, create).unwrap());
     let second = FileBackend::open(&path, FileOptions::default());
     assert!(matches!(second, Err(StoreError::Busy { .. })));
-    let reader = FileOptions { read_only: true, create_size: None };
+    let reader = FileOptions { read_only: true, ..FileOptions::default() };
     let ro = serve(FileBackend::open(&path, reader).unwrap());
     let client = s.client();
     let buf = pattern(3 << 20, 5);
@@ -544,4 +544,54 @@ fn a_client_that_reads_no_replies_stops_only_itself() {
     (&mut &other).sync(Tag(0)).unwrap();
     drop(lazy);
     s.server.stop().unwrap();
+}
+
+#[test]
+fn a_server_below_another_keeps_every_promise() {
+    let lower = serve(fault("flush=3", 8 << 20));
+    let name = |rest: &str| format!("{rest}unix:{}", lower.socket.display());
+    let options = OpenOptions { client_name: "upper".into(), ..OpenOptions::default() };
+    let open_lower = |rest: &str| seawall_store::open_backend(&name(rest), &options).unwrap();
+
+    // A server that serves a server, and two sessions on it.
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("upper");
+    let backend = Arc::from(open_lower("fault:write=40:"));
+    let upper = Server::start(backend, &socket, ServeOptions::default()).unwrap();
+    let client = Client::connect(&socket, "c").unwrap();
+    let bufs: Vec<PageBuf> = (0..32).map(|i| pattern(4096, i)).collect();
+    let runs: Vec<WriteRun<'_>> = bufs
+        .iter()
+        .zip(0..)
+        .map(|(buf, i)| WriteRun { start: i * 8192, buf, tag: Tag(1) })
+        .collect();
+    (&mut &client).write(&runs, WriteFlags::default()).unwrap();
+    (&mut &client).sync(Tag(0)).unwrap();
+    assert_eq!(read(&client, 31 * 8192, 4096).unwrap(), bufs[31]);
+    assert_eq!(lower.server.stats().total.flushes, 1);
+    (&mut &client).write_zeroes(Run::new(0, 4096), Tag(0)).unwrap();
+    assert!(read(&client, 0, 4096).unwrap().iter().all(|b| *b == 0));
+    // The 40th write fails above and never reaches the lower server.
+    let failed = (0..8u64).filter(|i| write(&client, i * 4096, &bufs[0]).is_err()).count();
+    assert_eq!((failed, lower.server.stats().total.writes), (1, 32 + 7));
+
+    // The lower server's failed flush is sticky in both until all is written again.
+    (&mut &client).sync(Tag(0)).unwrap();
+    write(&client, 0, &bufs[1]).unwrap();
+    assert_eq!((&mut &client).sync(Tag(0)), Err(DevError::Io));
+    assert_eq!((&mut &client).sync(Tag(0)), Err(DevError::Io));
+    assert!(client.current_info().unwrap().faulted);
+    write(&client, 0, &bufs[1]).unwrap();
+    (&mut &client).sync(Tag(0)).unwrap();
+    drop(client);
+    upper.stop().unwrap();
+
+    // In this process: caps come from below, and a server that is gone is told as such.
+    let mut chain = seawall_store::open(&name("sim:qemu-ssd:fault:read=9:"), &options).unwrap();
+    let caps = chain.caps();
+    assert_eq!((caps.size, caps.fua, caps.cache), (8 << 20, false, CacheClass::Flushable));
+    lower.server.stop().unwrap();
+    let run = WriteRun { start: 0, buf: &bufs[0], tag: Tag(0) };
+    assert_eq!(chain.write(&[run], WriteFlags::default()), Err(DevError::Gone));
+    assert_eq!(chain.sync(Tag(0)), Ok(chain.seqs().acked));
 }
