@@ -10,6 +10,7 @@
 //!   told once and none is missed.
 
 mod exchange;
+mod range;
 mod shared;
 mod submit;
 
@@ -233,7 +234,7 @@ impl Client {
     fn control(&self, op: u16, body: &[u8]) -> Result<(Reply, Vec<u8>), DevError> {
         let mut answer = Vec::new();
         let request = Request { op, ..Request::default() };
-        let data = Data::Control { body, answer: &mut answer };
+        let data = Data::Control { body, answer: &mut answer, fds: &mut Vec::new() };
         let replies = self.exchange(&[request], data)?;
         Ok((replies.first().copied().ok_or(DevError::Protocol)?, answer))
     }
