@@ -2,6 +2,7 @@
 // Tests throughout: a panic is how one fails.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
+#[path = "common/volume.rs"]
 mod common;
 
 use common::{Plain, TIME, plain};

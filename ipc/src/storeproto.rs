@@ -11,8 +11,8 @@
 //! | WRITE_ZEROES, DISCARD | offset, length, tag | `value` = ack_seq |
 //! | SYNC | tag, flag DRAIN; with DRAIN `aux` = failed writes seen | `value` = durable_seq |
 //! | STATS | - | body [`Stats`] |
-//! | OPEN_RANGE | body [`OpenRange`] | `value` = session number; its connected socket travels along |
-//! | CANCEL | offset = cookie of the target | after the target's reply; `value` = 1 if it was dropped |
+//! | OPEN_RANGE | body [`OpenRange`] | `value` = session; its connected socket travels |
+//! | CANCEL | offset = cookie of the target | after the target's reply; `value` = 1: dropped |
 //! | CLEAR_FAULT | flag ACCEPT_LOSS | body [`Lost`]; `value` = bytes lost |
 //! | BYE | - | empty; then the server closes |
 //!

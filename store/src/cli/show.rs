@@ -108,8 +108,8 @@ pub(super) fn stats(s: &Stats) -> String {
 fn line(out: &mut String, who: &str, c: &Counters) {
     let _a_string_takes_everything = writeln!(
         out,
-        "{who}\n  reads {} ({}), writes {} ({}), zeroed {} ({}), errors {}\n  syncs {}: flushes {}, \
-         merged {}, skipped {}",
+        "{who}\n  reads {} ({}), writes {} ({}), zeroed {} ({}), errors {}\n  \
+         syncs {}: flushes {}, merged {}, skipped {}",
         c.reads,
         format_size(c.read_bytes),
         c.writes,

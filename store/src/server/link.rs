@@ -68,8 +68,8 @@ impl Link {
         self.send_queued(sent)
     }
 
-    /// The session's own thread: sends one reply with a descriptor, blocking. It is a message of its
-    /// own, so that the descriptor travels with the record's first byte.
+    /// The session's own thread: sends one reply with a descriptor, blocking. It is a message of
+    /// its own, so that the descriptor travels with the record's first byte.
     pub(super) fn send_fd(&self, reply: &Reply, fd: BorrowedFd<'_>) -> io::Result<()> {
         let mut queue = self.lock();
         while queue.busy {

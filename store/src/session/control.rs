@@ -4,10 +4,10 @@
 //!   started. Its reply comes after the target's, so that the client may use cookie and buffer
 //!   again when it reads it.
 //! * CLEAR_FAULT ends a sticky fault without the lost bytes having been written again. That is a
-//!   decision to lose data, so it takes the ADMIN right on the whole store and the flag ACCEPT_LOSS,
-//!   and says what was lost.
-//! * OPEN_RANGE mints a session that sees part of the store, or may do less with it. It never grants
-//!   what the minting session does not have.
+//!   decision to lose data, so it takes the ADMIN right on the whole store and the flag
+//!   ACCEPT_LOSS, and says what was lost.
+//! * OPEN_RANGE mints a session that sees part of the store, or may do less with it. It never
+//!   grants what the minting session does not have.
 
 use super::member::Member;
 use super::{Core, Effect, Job, SessionId, Step, answer, check_run};
