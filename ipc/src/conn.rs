@@ -12,9 +12,11 @@
 //! those that came. One that no record claims, one that is missing, and a message of which the
 //! kernel dropped some end the connection; whatever is not taken is closed.
 
+mod buffer;
 mod fds;
 mod recv;
 mod send;
 
+pub use buffer::widen;
 pub use recv::{Receiver, RecvError};
 pub use send::{Sent, send, send_fds, send_now, send_tokio};

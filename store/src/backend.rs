@@ -105,6 +105,8 @@ mod file;
 #[cfg(feature = "std")]
 mod mem;
 #[cfg(feature = "std")]
+mod readonly;
+#[cfg(feature = "std")]
 mod remote;
 #[cfg(feature = "std")]
 mod sim;
@@ -117,6 +119,8 @@ pub use fault::{DIE_STATUS, FAULT_HELP, FaultBackend, FaultSpec};
 pub use file::{FileBackend, FileOptions};
 #[cfg(feature = "std")]
 pub use mem::MemBackend;
+#[cfg(feature = "std")]
+pub(crate) use readonly::ReadOnly;
 #[cfg(feature = "std")]
 pub use remote::RemoteBackend;
 #[cfg(feature = "std")]

@@ -22,7 +22,7 @@ use exchange::Data;
 use seawall_blockdev::{
     BlockDev, CacheClass, Caps, DevError, ReadRun, Run, Seq, SeqState, Tag, WriteFlags, WriteRun,
 };
-use seawall_ipc::conn::Receiver;
+use seawall_ipc::conn::{Receiver, widen};
 use seawall_ipc::storeproto::{
     CacheWire, DIALECT, FEATURES, Hello, HelloReply, Info, Stats, Version, limit, op,
 };
@@ -75,6 +75,9 @@ impl Client {
     /// [`StoreError::Peer`].
     pub fn over(socket: UnixStream, peer: &str, name: &str) -> Result<Self, StoreError> {
         let fail = |e: DevError| StoreError::peer(peer, e);
+        if let Err(error) = widen(&socket) {
+            tracing::debug!(peer, %error, "the send buffer stays as it is");
+        }
         let mut client = Self::unopened(socket, peer);
         let hello = Hello {
             version: Version::CURRENT as u16,

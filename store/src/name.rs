@@ -13,7 +13,7 @@ pub use size::{SizeError, format_size, parse_size};
 
 use crate::backend::{
     Backend, Clock, FAULT_HELP, FaultBackend, FaultSpec, FileBackend, FileOptions, MemBackend,
-    RemoteBackend, SimBackend,
+    ReadOnly, RemoteBackend, SimBackend,
 };
 use crate::client::Client;
 use crate::error::StoreError;
@@ -70,7 +70,7 @@ pub fn open(name: &str, options: &OpenOptions) -> Result<AnyStore, StoreError> {
         SimClock::Wall => Clock::wall(),
         SimClock::Virtual(clock) => clock.clone().unwrap_or_else(Clock::virtual_time),
     };
-    let backend = backend(name, options, &clock)?;
+    let backend = writable_or_not(backend(name, options, &clock)?, options);
     Ok(AnyStore::Local(Box::new(LocalStore::with_clock(Arc::from(backend), clock))))
 }
 
@@ -84,7 +84,15 @@ pub fn open_backend(name: &str, options: &OpenOptions) -> Result<Box<dyn Backend
         SimClock::Virtual(None) => Clock::virtual_time(),
         SimClock::Wall => Clock::wall(),
     };
-    backend(name, options, &clock)
+    Ok(writable_or_not(backend(name, options, &clock)?, options))
+}
+
+/// A store that knows nothing of read-only opening is kept from writes all the same.
+fn writable_or_not(backend: Box<dyn Backend>, options: &OpenOptions) -> Box<dyn Backend> {
+    if options.read_only && !backend.caps().read_only {
+        return Box::new(ReadOnly::over(backend));
+    }
+    backend
 }
 
 fn socket<'n>(name: &str, path: &'n str) -> Result<&'n Path, StoreError> {

@@ -2,6 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 use seawall_blockdev::{BlockDev, DevError, PageBuf, Tag, WriteFlags, WriteRun};
+use seawall_ipc::conn::{Receiver, send};
+use seawall_ipc::storeproto::{DIALECT, Hello, op};
+use seawall_ipc::{Event, Gather, Reply, Request, encode_body, flags};
 use seawall_store::Client;
 use seawall_store::backend::DIE_STATUS;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -48,9 +51,13 @@ struct Server {
 
 impl Server {
     fn start(dir: &TempDir, name: &str) -> Self {
+        Self::start_with(dir, name, &[])
+    }
+
+    fn start_with(dir: &TempDir, name: &str, more: &[&str]) -> Self {
         let socket = dir.path().join("socket");
         let mut command = store();
-        command.args(["serve", name, "--socket"]).arg(&socket).stdout(Stdio::piped());
+        command.args(["serve", name, "--socket"]).arg(&socket).args(more).stdout(Stdio::piped());
         let mut child = command.stderr(Stdio::null()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
@@ -314,4 +321,94 @@ fn bench_measures_every_operation_on_any_store() {
         assert!(line.contains(part), "{line}");
     }
     assert_eq!(fails(&["bench", "mem:1M", "--time", "5"]).0, 2);
+}
+
+/// A session that speaks the wire by hand.
+fn greeted(server: &Server) -> UnixStream {
+    let socket = UnixStream::connect(&server.socket).unwrap();
+    let hello = Hello { version: 1, offered: 0, required: 0, client: "raw".into() };
+    let mut gather = Gather::new(DIALECT);
+    let request = Request { op: op::HELLO, cookie: 1, ..Request::default() };
+    gather.message_with_body(&request, &encode_body(&hello).unwrap());
+    send(&socket, &gather).unwrap();
+    let mut receiver = Receiver::<Reply>::new(DIALECT);
+    assert!(matches!(receiver.event(&socket), Ok(Some(Event::Header(_)))));
+    assert!(matches!(receiver.event(&socket), Ok(Some(Event::Body(_)))));
+    socket
+}
+
+fn encoded(request: Request) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    request.put(DIALECT.magic, &mut bytes);
+    bytes
+}
+
+/// Sends until the server takes no more and returns how much it took.
+fn flood(mut socket: &UnixStream, bytes: &[u8], at_most: usize) -> usize {
+    socket.set_nonblocking(true).unwrap();
+    let mut sent = 0;
+    while let Ok(n) = socket.write(&bytes[sent % bytes.len()..]) {
+        sent += n;
+        assert!(sent < at_most, "the server takes requests without end");
+    }
+    sent
+}
+
+#[test]
+fn clients_that_never_read_replies_cost_bounded_memory_and_stop_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(&dir, "mem:8M");
+    let client = server.client();
+    write(&client, 0, 8 << 20).unwrap();
+    let before = server.rss_kib();
+    let read = |length| Request { op: op::READ, cookie: 7, length, ..Request::default() };
+    let stats = Request { op: op::STATS, cookie: 7, ..Request::default() };
+    let sync = Request { op: op::SYNC, cookie: 7, flags: flags::DRAIN, ..Request::default() };
+    let mut lazy = Vec::new();
+    for request in [read(1 << 20), read(4096), stats, sync] {
+        for _ in 0..4 {
+            let socket = greeted(&server);
+            flood(&socket, &encoded(request).repeat(64), 64 << 20);
+            lazy.push(socket);
+        }
+    }
+    // Slow ones: a header that never ends, a payload of which one byte comes.
+    let write_all = Request { op: op::WRITE, length: 1 << 20, inline_len: 1 << 20, ..read(0) };
+    for cut in [1, 63, 64] {
+        let mut bytes = encoded(write_all);
+        bytes.push(1);
+        let mut socket = greeted(&server);
+        socket.write_all(&bytes[..cut]).unwrap();
+        lazy.push(socket);
+    }
+    // Everybody else goes on.
+    for _ in 0..20 {
+        write(&client, 0, 1 << 20).unwrap();
+        (&mut &client).sync(Tag(0)).unwrap();
+    }
+    assert_eq!(client.stats().unwrap().sessions.len(), 1 + lazy.len());
+    // A session may hold a receive buffer and a batch: under 5 MiB.
+    let grown = server.rss_kib().saturating_sub(before);
+    assert!(grown < 5 * 1024 * lazy.len() as u64, "{grown} KiB for {} sessions", lazy.len());
+    drop(lazy);
+    write(&client, 0, 4096).unwrap();
+}
+
+#[test]
+fn limits_of_the_command_line_hold() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = ["--max-sessions", "2", "--max-inflight", "3", "--readonly"];
+    let server = Server::start_with(&dir, "mem:1M", &options);
+    let client = server.client();
+    assert_eq!(client.hello().in_flight_max, 3);
+    assert_eq!(write(&client, 0, 4096), Err(DevError::ReadOnly));
+    assert!(fails(&["write", &server.unix(), "0"]).1.contains("read-only"));
+    let _second = greeted(&server);
+    let (code, line) = fails(&["info", &server.unix()]);
+    assert_eq!((code, line.lines().count()), (1, 1), "{line}");
+    drop(client);
+    for wrong in [["--max-sessions", "0"], ["--max-inflight", "9999"]] {
+        let args = ["serve", "mem:1M", "--socket", "x", wrong[0], wrong[1]];
+        assert_eq!(fails(&args).0, 2);
+    }
 }

@@ -21,6 +21,7 @@ usage: cargo xtask test [--quick] [STEP..]   run all steps in order, or only tho
        cargo xtask deps                      dependencies: who may depend on what, licences, bans
        cargo xtask nostd [--relock]          build the engines without std; --relock renews the
                                              gate's own Cargo.lock from the workspace's
+       cargo xtask fuzz TARGET SECONDS       mutate and repeat: decoder, session
        cargo xtask steps                     list the steps
 
 --quick leaves out everything that needs root or the real servers: tools, build, doctest,
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         Some((&"test", rest)) => test(rest),
         Some((&"nostd", ["--relock"])) => outcome(nostd::relock()),
         Some((&("deps" | "nostd"), [])) => test(&args),
+        Some((&"fuzz", [target, seconds])) => outcome(runners::fuzz(target, seconds)),
         Some((&"steps", [])) => {
             for step in steps::ALL {
                 println!("{:9} {}", step.name, step.what);

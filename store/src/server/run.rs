@@ -9,6 +9,7 @@ use crate::error::StoreError;
 use crate::ledger::Want;
 use crate::session::{Core, CoreLimits, Effect, SessionId};
 use seawall_blockdev::DevError;
+use seawall_ipc::conn::widen;
 use seawall_ipc::storeproto::{DIALECT, Stats};
 use seawall_ipc::{Gather, Reply};
 use std::collections::HashMap;
@@ -174,6 +175,9 @@ impl Hub {
 
     /// Starts the thread of a session.
     fn start(self: &Arc<Self>, id: SessionId, socket: UnixStream) -> io::Result<()> {
+        if let Err(error) = widen(&socket) {
+            tracing::debug!(session = id, %error, "the send buffer stays as it is");
+        }
         let link = Arc::new(Link::new(socket));
         let mut links = self.links();
         if links.closed {
