@@ -272,9 +272,8 @@ fn a_failed_flush_is_a_warning_or_an_error_once_per_handle() {
     fsync(&mut r, h).expect("and again");
     let events = r.fs.take_events();
     assert_eq!(events.len(), 1, "{events:?}");
-    assert!(
-        matches!(&events[0], Event::Warning { site: Site::Inode, what } if what.contains("flush failed"))
-    );
+    let Event::Warning { site: Site::Inode, what } = &events[0] else { panic!("{events:?}") };
+    assert!(what.contains("flush failed"), "{what}");
 
     let mut r = rig("default");
     let (ino, a) = create_with(&mut r, "f", RW);

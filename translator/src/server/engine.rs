@@ -129,6 +129,20 @@ impl<F: Format> Engine<F> {
         Some(out)
     }
 
+    /// Frees what the volume's last user left without a name, where the volume may be written. What
+    /// cannot be freed is logged: it is lost space, and no reason to refuse the volume.
+    pub fn recover(&self) {
+        if self.lock().is_read_only() {
+            return;
+        }
+        let ctx = Ctx { now: now(), cred: None, owner: (0, 0) };
+        match self.mounted(|host| driver::recover(host, &ctx)) {
+            None | Some(Ok(0)) => {}
+            Some(Ok(n)) => tracing::info!("{n} inodes without a name freed"),
+            Some(Err(error)) => tracing::warn!(%error, "inodes without a name were not freed"),
+        }
+    }
+
     /// Unmounts: waits for operations under way, lets no more begin, writes everything back and
     /// runs the unmount site. A second call gets the first one's result.
     ///

@@ -91,6 +91,7 @@ pub fn serve<F: Format>(
         .map_err(system("start the runtime"))?;
     let mut listening = Listening::bind(socket)?;
     let engine = Arc::new(Engine::new(fs, device));
+    engine.recover();
     let flusher = Flusher::start(&engine).map_err(system("start the flusher"))?;
     let (stop, stopped) = mpsc::unbounded_channel();
     let (sockets, ended) = (Mutex::default(), Condvar::new());
