@@ -2,9 +2,9 @@
 //! epoch still has to write.
 //!
 //! Memory is bounded: clean, unpinned blocks are evicted (second chance) when the budget is
-//! reached, and dirty ones start writeback at a quarter of it (`over_dirty`). A block that was written
-//! but is not yet durable stays here while there is room, so that a failed flush can write it
-//! again.
+//! reached, and dirty ones start writeback at a quarter of it (`over_dirty`). A block that was
+//! written but is not yet durable stays here while there is room, so that a failed flush can write
+//! it again.
 
 use crate::epoch::{Epoch, Epochs};
 use crate::hash::HashMap;

@@ -3,9 +3,9 @@
 //!
 //! Rules for implementers:
 //!
-//! * No I/O, clock, randomness or hidden state: all metadata goes through the [`Tx`], and `&self` is
-//!   the geometry read at mount plus nothing. A call may be made many times; only the last attempt
-//!   commits.
+//! * No I/O, clock, randomness or hidden state: all metadata goes through the [`Tx`], and `&self`
+//!   is the geometry read at mount plus nothing. A call may be made many times; only the last
+//!   attempt commits.
 //! * Order: changes are made in ascending [`Stage`](crate::Stage) order, each with its stage, site
 //!   and owner. `Init` before `Link`, `Unlink` before `Free`.
 //! * Every inode that an operation changes is named by [`Tx::touch`], every new name by

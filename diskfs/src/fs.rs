@@ -53,8 +53,8 @@ pub struct MountOpts {
 }
 
 impl MountOpts {
-    /// 32 MiB of metadata, 64 MiB of directory indexes (three million names) and the flusher's limit
-    /// plus 32 MiB of data.
+    /// 32 MiB of metadata, 64 MiB of directory indexes (three million names), and of data the
+    /// flusher's limit plus 32 MiB.
     pub fn new(policy: Policy) -> Self {
         let data_budget = policy.flusher.limit.saturating_add(32 << 20);
         Self {

@@ -229,8 +229,9 @@ impl Tx<'_> {
     }
 
     /// A change at another stage than the block's newest gets a version of its own: a later one so
-    /// that the earlier bytes can be durable first, `Any` and `Init` so that what may be merged into
-    /// other versions is known by itself. Otherwise a change at an earlier stage joins the newest.
+    /// that the earlier bytes can be durable first, `Any` and `Init` so that what may be merged
+    /// into other versions is known by itself. Otherwise a change at an earlier stage joins the
+    /// newest.
     fn overlay_mut(&mut self, block: u64, change: Change) -> Result<&mut PageBuf, FsError> {
         self.effects.sites.insert(change.site);
         let collapse = self.collapse;

@@ -2,9 +2,10 @@
 //!
 //!     cargo run --release -p seawall-ext2 --example names -- 10000 100000 1000000
 //!
-//! Prints operations per second of processor time (wall time elsewhere than on Linux) for each size: all of them, and of creates the last tenth, which
-//! shows what a name costs when the directory is full. `create` makes empty files, `create 1K`
-//! opens, writes 1 KiB and closes (sizes up to 100,000). `--no-index` goes without indexes.
+//! Prints operations per second of processor time (elsewhere than on Linux: of wall time) for each
+//! size: all of them, and of creates the last tenth, which shows what a name costs when the
+//! directory is full. `create` makes empty files, `create 1K` opens, writes 1 KiB and closes (sizes
+//! up to 100,000). `--no-index` goes without indexes.
 #![allow(clippy::unwrap_used, reason = "a program for figures: it ends at the first fault")]
 
 use seawall_blockdev::{

@@ -17,7 +17,8 @@ const WHAT: &str = "block bitmap";
 /// Runs at least this long look for a whole clear byte before they take single bits.
 const LONG_RUN: u64 = 8;
 
-/// A search that passed over more pending runs (of inodes: bits) than this remembers where it ended.
+/// A search that passed over more pending runs (of inodes: bits) than this remembers where it
+/// ended.
 pub(crate) const PENDING_MANY: u64 = 64;
 
 /// Key of the hint that says how far a group's block bitmap is all taken or pending.

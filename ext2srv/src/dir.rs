@@ -1,14 +1,14 @@
 //! Directories: searching, listing, adding and removing names.
 //!
 //! A directory of more than [`INDEX_MIN`] bytes is searched through an index in memory
-//! ([`IndexBuild`](seawall_diskfs::IndexBuild)): a place is a byte of the directory, a chunk a block,
-//! room is counted in units of 4 bytes. The same search without an index goes through the blocks,
-//! and gives the same result.
+//! ([`IndexBuild`](seawall_diskfs::IndexBuild)): a place is a byte of the directory, a chunk a
+//! block, room is counted in units of 4 bytes. The same search without an index goes through the
+//! blocks, and gives the same result.
 //!
-//! Such searches are linear. A search longer than [`LONG_SCAN`] blocks keeps its place in the ticket, so
-//! an operation that is restarted for missing blocks does not begin anew each time. Because two
-//! searches of one operation may share that place, a search that began there goes round: "absent"
-//! is said only after every block was seen.
+//! Such searches are linear. A search longer than [`LONG_SCAN`] blocks keeps its place in the
+//! ticket, so an operation that is restarted for missing blocks does not begin anew each time.
+//! Because two searches of one operation may share that place, a search that began there goes
+//! round: "absent" is said only after every block was seen.
 
 use crate::Ext2;
 use crate::dirent::{check_name, kind_of, need, slack};

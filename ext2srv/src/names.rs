@@ -201,7 +201,7 @@ impl Ext2 {
         inode.file_acl = 0;
         inode.sectors = 0;
         inode.size = 0;
-        // 0 would mean "in use" to every reader, a number below an inode's a link of the orphan list.
+        // 0 would mean "in use" to every reader, an inode's number a link of the orphan list.
         let now = u32::try_from(tx.now().secs).unwrap_or(u32::MAX);
         inode.dtime = now.max(self.sb.inodes.saturating_add(1));
         let dir = inode.kind == Kind::Dir;

@@ -1,5 +1,5 @@
-//! The list of inodes without links that are still in use: `s_last_orphan` names the newest one, and
-//! each one's `i_dtime` the next, 0 at the end. Linux's ext3 and e2fsck keep it so.
+//! The list of inodes without links that are still in use: `s_last_orphan` names the newest one,
+//! and each one's `i_dtime` the next, 0 at the end. Linux's ext3 and e2fsck keep it so.
 //!
 //! The crash cases. An inode comes onto the list in the transaction that takes its last name. Head
 //! and link lie in blocks that may reach the disk apart: an inode that the head names too early
@@ -19,6 +19,9 @@ use alloc::format;
 use alloc::vec::Vec;
 use seawall_diskfs::bytes::{put, u32_at};
 use seawall_diskfs::{Attempt, Change, FsError, Ino, Site, Stage, Tx};
+
+/// Longest list that is believed: no user of a volume holds more inodes at once.
+const LIST_MAX: usize = 65_536;
 
 /// Key of the hint that says which inode's link leads to this one; 0 is the superblock.
 fn before_hint(ino: u32) -> u64 {
@@ -102,6 +105,9 @@ impl Ext2 {
             let wrong = |what| FsError::corrupt("orphan list", 0, format!("inode {at} {what}"));
             if !self.may_be_listed(at) {
                 return Err(wrong("is none for files").into());
+            }
+            if list.len() >= LIST_MAX {
+                return Err(wrong("is beyond the longest list").into());
             }
             if !seen.insert(at) {
                 return Err(wrong("is on it twice").into());

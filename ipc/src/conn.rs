@@ -7,12 +7,14 @@
 //! * [`send`] and [`send_tokio`]: headers and payloads of many messages in few `sendmsg` calls,
 //!   never SIGPIPE, short sends continued.
 //!
-//! Descriptors: none are taken yet. A record that announces some, or some that arrive unannounced,
-//! end the connection (the kernel closes them). The queue of received descriptors belongs into
-//! [`Receiver`], next to its two calls of `recvmsg`.
+//! Descriptors: a stream has no message boundaries, so a record says in its flags how many travel
+//! with it, they are sent with its first byte ([`send_fds`]), and the receiver keeps a queue of
+//! those that came. One that no record claims, one that is missing, and a message of which the
+//! kernel dropped some end the connection; whatever is not taken is closed.
 
+mod fds;
 mod recv;
 mod send;
 
 pub use recv::{Receiver, RecvError};
-pub use send::{Sent, send, send_now, send_tokio};
+pub use send::{Sent, send, send_fds, send_now, send_tokio};

@@ -27,6 +27,8 @@ pub mod flags {
     pub const NO_HOLE: u16 = 1 << 3;
     /// Fail with EOPNOTSUPP instead of emulating slowly.
     pub const FAST: u16 = 1 << 4;
+    /// A CLEAR_FAULT that knows that data is lost.
+    pub const ACCEPT_LOSS: u16 = 1 << 5;
     /// Position of the descriptor count.
     pub const FD_SHIFT: u32 = 12;
     /// Mask of the descriptor count.

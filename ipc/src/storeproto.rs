@@ -11,6 +11,9 @@
 //! | WRITE_ZEROES, DISCARD | offset, length, tag | `value` = ack_seq |
 //! | SYNC | tag, flag DRAIN; with DRAIN `aux` = failed writes seen | `value` = durable_seq |
 //! | STATS | - | body [`Stats`] |
+//! | OPEN_RANGE | body [`OpenRange`] | `value` = session number; its connected socket travels along |
+//! | CANCEL | offset = cookie of the target | after the target's reply; `value` = 1 if it was dropped |
+//! | CLEAR_FAULT | flag ACCEPT_LOSS | body [`Lost`]; `value` = bytes lost |
 //! | BYE | - | empty; then the server closes |
 //!
 //! `aux` of a SYNC with DRAIN: how many failed write-class replies of this session the client has
@@ -20,7 +23,9 @@
 
 mod bodies;
 
-pub use bodies::{CacheWire, Counters, Hello, HelloReply, Info, SessionStats, Stats, TagStats};
+pub use bodies::{
+    CacheWire, Counters, Hello, HelloReply, Info, Lost, OpenRange, SessionStats, Stats, TagStats,
+};
 
 use crate::codec::body::BODY_MAX;
 use crate::codec::{Dialect, Inline, Limits};
@@ -34,7 +39,7 @@ use crate::record::flags;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u16)]
 pub enum Version {
-    /// HELLO INFO READ WRITE WRITE_ZEROES DISCARD SYNC STATS BYE.
+    /// HELLO INFO READ WRITE WRITE_ZEROES DISCARD SYNC STATS BYE OPEN_RANGE CANCEL CLEAR_FAULT.
     V1 = 1,
 }
 
@@ -52,7 +57,7 @@ pub mod op {
     pub const HELLO: u16 = 1;
     /// Asks for capabilities.
     pub const INFO: u16 = 2;
-    /// Mints an attenuated session (later version).
+    /// Mints an attenuated session.
     pub const OPEN_RANGE: u16 = 3;
     /// Shares a memory region (later version).
     pub const ATTACH: u16 = 4;
@@ -68,11 +73,11 @@ pub mod op {
     pub const DISCARD: u16 = 9;
     /// Makes acknowledged writes durable.
     pub const SYNC: u16 = 10;
-    /// Drops queued work (later version).
+    /// Drops queued work.
     pub const CANCEL: u16 = 11;
     /// Asks for statistics.
     pub const STATS: u16 = 12;
-    /// Accepts a loss (later version).
+    /// Accepts a loss.
     pub const CLEAR_FAULT: u16 = 13;
     /// Ends the session.
     pub const BYE: u16 = 14;
@@ -99,6 +104,24 @@ pub mod op {
     }
 }
 
+/// What a session may do.
+pub mod rights {
+    /// READ.
+    pub const READ: u32 = 1 << 0;
+    /// WRITE and WRITE_ZEROES.
+    pub const WRITE: u32 = 1 << 1;
+    /// SYNC and FUA.
+    pub const SYNC: u32 = 1 << 2;
+    /// DISCARD.
+    pub const DISCARD: u32 = 1 << 3;
+    /// STATS.
+    pub const STATS: u32 = 1 << 4;
+    /// CLEAR_FAULT, on a session of the whole store.
+    pub const ADMIN: u32 = 1 << 5;
+    /// All of them: a session that was opened on the listening socket.
+    pub const ALL: u32 = (1 << 6) - 1;
+}
+
 /// Default limits.
 pub mod limit {
     /// Requests in flight per session.
@@ -114,18 +137,24 @@ pub const FEATURES: u64 = 0;
 
 fn request_inline(op: u16) -> Inline {
     match op {
-        op::HELLO => Inline::Body,
+        op::HELLO | op::OPEN_RANGE => Inline::Body,
         op::WRITE => Inline::Payload,
-        op::INFO | op::READ | op::WRITE_ZEROES | op::DISCARD | op::SYNC | op::STATS | op::BYE => {
-            Inline::None
-        }
+        op::INFO
+        | op::READ
+        | op::WRITE_ZEROES
+        | op::DISCARD
+        | op::SYNC
+        | op::STATS
+        | op::BYE
+        | op::CANCEL
+        | op::CLEAR_FAULT => Inline::None,
         _ => Inline::Skip,
     }
 }
 
 fn reply_inline(op: u16) -> Inline {
     match op {
-        op::HELLO | op::INFO | op::STATS => Inline::Body,
+        op::HELLO | op::INFO | op::STATS | op::CLEAR_FAULT => Inline::Body,
         op::READ => Inline::Payload,
         _ => Inline::None,
     }
@@ -134,9 +163,14 @@ fn reply_inline(op: u16) -> Inline {
 /// The store protocol's rules for records.
 pub const DIALECT: Dialect = Dialect {
     magic: MAGIC,
-    request_flags: flags::FUA | flags::PRE_BARRIER | flags::DRAIN | flags::NO_HOLE | flags::FAST,
+    request_flags: flags::FUA
+        | flags::PRE_BARRIER
+        | flags::DRAIN
+        | flags::NO_HOLE
+        | flags::FAST
+        | flags::ACCEPT_LOSS,
     reply_flags: 0,
     request: request_inline,
     reply: reply_inline,
-    limits: Limits { body_max: BODY_MAX as u32, payload_max: limit::PAYLOAD, fds_max: 0 },
+    limits: Limits { body_max: BODY_MAX as u32, payload_max: limit::PAYLOAD, fds_max: 1 },
 };

@@ -21,6 +21,8 @@ fn request() -> impl Strategy<Value = Message<Request>> {
         op::STATS,
         op::BYE,
         op::CANCEL,
+        op::OPEN_RANGE,
+        op::ATTACH,
         99,
     ]);
     let fields = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u32>(), any::<u64>());

@@ -1,10 +1,10 @@
 //! Framed connections over real sockets.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
-use seawall_ipc::conn::{Receiver, RecvError, Sent, send, send_now, send_tokio};
+use seawall_ipc::conn::{Receiver, Sent, send, send_fds, send_now, send_tokio};
 use seawall_ipc::storeproto::{DIALECT, op};
 use seawall_ipc::{Event, Gather, Request};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
@@ -109,7 +109,7 @@ fn tokio_halves_speak_to_blocking_halves() {
 }
 
 #[test]
-fn an_end_inside_a_message_and_stray_descriptors_are_errors() {
+fn an_end_inside_a_message_is_an_error() {
     let (mut a, b) = UnixStream::pair().unwrap();
     let bufs = [payload(4096, 1)];
     a.write_all(&gather(&bufs).to_vec()[..1000]).unwrap();
@@ -119,16 +119,82 @@ fn an_end_inside_a_message_and_stray_descriptors_are_errors() {
     assert!(matches!(rx.event(&b), Ok(Some(Event::Payload { .. }))));
     let mut got = vec![0u8; 4096];
     assert!(rx.payload(&b, &mut [&mut got]).is_err());
+}
 
-    let (a, b) = UnixStream::pair().unwrap();
-    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = rustix::net::SendAncillaryBuffer::new(&mut space);
-    let fds = [a.as_fd()];
-    assert!(control.push(rustix::net::SendAncillaryMessage::ScmRights(&fds)));
+/// A pipe's end to pass, and the other one to see whether it arrived.
+fn passable() -> (std::io::PipeReader, std::io::PipeWriter) {
+    std::io::pipe().unwrap()
+}
+
+fn announcing(count: u16, cookie: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
-    Request { op: op::SYNC, ..Request::default() }.put(DIALECT.magic, &mut bytes);
-    let iov = [std::io::IoSlice::new(&bytes)];
-    rustix::net::sendmsg(&a, &iov, &mut control, rustix::net::SendFlags::empty()).unwrap();
+    Request { op: op::INFO, cookie, flags: count << 12, ..Request::default() }
+        .put(DIALECT.magic, &mut bytes);
+    bytes
+}
+
+fn raw(bytes: &[u8]) -> Gather<'_> {
+    let mut gather = Gather::new(DIALECT);
+    gather.raw(bytes);
+    gather
+}
+
+#[test]
+fn descriptors_come_with_the_record_that_announces_them() {
+    let (a, b) = UnixStream::pair().unwrap();
+    let pipes: Vec<_> = (0..3).map(|_| passable()).collect();
+    // One with, one without, two with: received together, each must get its own.
+    send_fds(&a, &raw(&announcing(1, 1)), &[pipes[0].1.as_fd()]).unwrap();
+    send(&a, &raw(&announcing(0, 2))).unwrap();
+    send_fds(&a, &raw(&announcing(1, 3)), &[pipes[1].1.as_fd()]).unwrap();
+    send_fds(&a, &raw(&announcing(1, 4)), &[pipes[2].1.as_fd()]).unwrap();
     let mut rx = Receiver::<Request>::new(DIALECT);
-    assert!(matches!(rx.event(&b), Err(RecvError::Io(_))));
+    for (cookie, pipe) in [(1, Some(0)), (2, None), (3, Some(1)), (4, Some(2))] {
+        let Some(Event::Header(h)) = rx.event(&b).unwrap() else { panic!("no header") };
+        assert_eq!(h.cookie, cookie);
+        let mut fds = rx.take_fds();
+        assert_eq!(fds.len(), usize::from(pipe.is_some()));
+        if let Some(pipe) = pipe {
+            let mut writer = std::fs::File::from(fds.remove(0));
+            writer.write_all(&[cookie as u8]).unwrap();
+            let mut byte = [0];
+            (&pipes[pipe].0).read_exact(&mut byte).unwrap();
+            assert_eq!(byte, [cookie as u8]);
+        }
+    }
+}
+
+#[test]
+fn surplus_missing_and_dropped_descriptors_end_the_connection() {
+    let (_reader, writer) = passable();
+    let fd = writer.as_fd();
+    let ends = |bytes: &[u8], fds: &[std::os::fd::BorrowedFd<'_>]| {
+        let (a, b) = UnixStream::pair().unwrap();
+        if fds.len() <= 4 {
+            send_fds(&a, &raw(bytes), fds).unwrap();
+        } else {
+            let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(9))];
+            let mut control = rustix::net::SendAncillaryBuffer::new(&mut space);
+            assert!(control.push(rustix::net::SendAncillaryMessage::ScmRights(fds)));
+            let iov = [std::io::IoSlice::new(bytes)];
+            let flags = rustix::net::SendFlags::empty();
+            rustix::net::sendmsg(&a, &iov, &mut control, flags).unwrap();
+        }
+        let mut rx = Receiver::<Request>::new(DIALECT);
+        rx.event(&b).unwrap_err().to_string()
+    };
+    let stray = "descriptors arrived that were not announced";
+    assert!(ends(&announcing(0, 1), &[fd]).contains(stray));
+    assert!(ends(&announcing(1, 1), &[fd, fd]).contains(stray));
+    assert!(ends(&announcing(1, 1), &[fd; 9]).contains(stray));
+    assert!(ends(&announcing(1, 1), &[]).contains("1 descriptors announced, 0 came"));
+    assert!(ends(&announcing(2, 1), &[fd, fd]).contains("at most 1 allowed"));
+    // A stream of them that never ends in a whole record is bounded as well.
+    let (a, b) = UnixStream::pair().unwrap();
+    for byte in announcing(1, 1).iter().take(10) {
+        send_fds(&a, &raw(&[*byte]), &[fd; 4]).unwrap();
+    }
+    drop(a);
+    let mut rx = Receiver::<Request>::new(DIALECT);
+    assert!(rx.event(&b).unwrap_err().to_string().contains(stray));
 }

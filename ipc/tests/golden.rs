@@ -6,8 +6,8 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 use seawall_ipc::storeproto::{
-    CacheWire, Counters, DIALECT, Hello, HelloReply, Info, SessionStats, Stats, TagStats, Version,
-    op,
+    CacheWire, Counters, DIALECT, Hello, HelloReply, Info, Lost, OpenRange, SessionStats, Stats,
+    TagStats, Version, op, rights,
 };
 use seawall_ipc::{Gather, Reply, Request, Status, decode_body, encode_body, flags};
 use std::fmt::Write;
@@ -80,6 +80,14 @@ fn stats() -> Stats {
     }
 }
 
+fn open_range() -> OpenRange {
+    OpenRange { offset: 1 << 20, length: 4096, rights: rights::READ | rights::SYNC, generation: 0 }
+}
+
+fn lost() -> Lost {
+    Lost { after: 7, through: 9, bytes: 4608, runs: vec![(0, 512), (8192, 4096)], more: false }
+}
+
 /// Name and bytes of every message of version 1.
 fn messages() -> Vec<(&'static str, Vec<u8>)> {
     let mut out: Vec<(&'static str, Vec<u8>)> = Vec::new();
@@ -108,6 +116,9 @@ fn messages() -> Vec<(&'static str, Vec<u8>)> {
     request("sync", Request { flags: flags::DRAIN, ..sync }, &[]);
     request("stats", plain(op::STATS), &[]);
     request("bye", plain(op::BYE), &[]);
+    request("open-range", plain(op::OPEN_RANGE), &encode_body(&open_range()).unwrap());
+    request("cancel", Request { offset: 0x0102_0304, ..plain(op::CANCEL) }, &[]);
+    request("clear-fault", Request { flags: flags::ACCEPT_LOSS, ..plain(op::CLEAR_FAULT) }, &[]);
 
     let mut reply = |name, op, status: Status, value, inline: &[u8]| {
         let status = status.0;
@@ -128,6 +139,13 @@ fn messages() -> Vec<(&'static str, Vec<u8>)> {
     reply("sync-unsupported", op::SYNC, Status::EOPNOTSUPP, 0, &[]);
     reply("stats-reply", op::STATS, Status::OK, 0, &encode_body(&stats()).unwrap());
     reply("bye-reply", op::BYE, Status::OK, 0, &[]);
+    reply("cancel-reply", op::CANCEL, Status::OK, 1, &[]);
+    reply("clear-fault-reply", op::CLEAR_FAULT, Status::OK, 4608, &encode_body(&lost()).unwrap());
+    let minted = Reply { op: op::OPEN_RANGE, cookie: 1, value: 8, ..Reply::default() };
+    let minted = Reply { flags: 1 << flags::FD_SHIFT, ..minted };
+    let mut gather = Gather::new(DIALECT);
+    gather.message(&minted);
+    out.push(("open-range-reply", gather.to_vec()));
     out
 }
 
@@ -161,5 +179,7 @@ fn bodies_decode_to_what_was_encoded() {
     let reply = hello_reply();
     assert_eq!(decode_body::<HelloReply>(&encode_body(&reply).unwrap()).unwrap(), reply);
     assert_eq!(decode_body::<Info>(&encode_body(&info()).unwrap()).unwrap(), info());
+    assert_eq!(decode_body::<OpenRange>(&encode_body(&open_range()).unwrap()), Ok(open_range()));
+    assert_eq!(decode_body::<Lost>(&encode_body(&lost()).unwrap()), Ok(lost()));
     assert_eq!(decode_body::<Stats>(&encode_body(&stats()).unwrap()).unwrap(), stats());
 }

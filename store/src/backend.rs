@@ -105,15 +105,19 @@ mod file;
 #[cfg(feature = "std")]
 mod mem;
 #[cfg(feature = "std")]
+mod remote;
+#[cfg(feature = "std")]
 mod sim;
 #[cfg(feature = "std")]
 mod writev;
 
 #[cfg(feature = "std")]
-pub use fault::{DIE_STATUS, FaultBackend, FaultSpec};
+pub use fault::{DIE_STATUS, FAULT_HELP, FaultBackend, FaultSpec};
 #[cfg(feature = "std")]
 pub use file::{FileBackend, FileOptions};
 #[cfg(feature = "std")]
 pub use mem::MemBackend;
+#[cfg(feature = "std")]
+pub use remote::RemoteBackend;
 #[cfg(feature = "std")]
 pub use sim::{Clock, SimBackend};

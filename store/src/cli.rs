@@ -3,13 +3,16 @@
 //! Results go to stdout, everything else to stderr. Exit status 0 on success, 1 on failure with one
 //! line saying what was wrong with which object, 2 on bad usage.
 
+mod bench;
 mod copy;
 mod show;
 
+use crate::backend::FAULT_HELP;
 use crate::error::StoreError;
 use crate::name::{AnyStore, OpenOptions, open, open_backend, parse_size};
 use crate::server::{ServeOptions, serve};
 use crate::session::CoreLimits;
+use crate::sim::PROFILES;
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
 use seawall_blockdev::{BlockDev, Tag};
@@ -23,15 +26,20 @@ use std::sync::Arc;
 use std::{eprintln, format, println, writeln};
 use tracing_subscriber::EnvFilter;
 
-const STORE_HELP: &str = "STORE is PATH, file:PATH[?ro], mem:SIZE, zero:SIZE, sim:PROFILE:STORE, \
-     fault:SPEC:STORE or unix:SOCKET (a store server).\n\
-     SPEC: unflushable, unknown, flush=N, read=N, write=N (also N+ and all), read@START+LEN, \
-     write@START+LEN, die=N, gone=N; several with commas.\n\
-     Sizes and offsets are bytes or a number with K, M, G or T.";
+/// Ends every help text of a command that takes a STORE.
+fn store_help() -> String {
+    format!(
+        "STORE is PATH, file:PATH[?ro&direct], mem:SIZE, zero:SIZE, sim:PROFILE:STORE, \
+         fault:SPEC:STORE or unix:SOCKET (a store server).\n\
+         PROFILE is one of {}. SPEC is {FAULT_HELP}.\n\
+         Sizes and offsets are bytes or a number with K, M, G or T. See docs/stores.md.",
+        PROFILES.map(|p| p.name).join(", ")
+    )
+}
 
 /// Serves a store to other processes and talks to one.
 #[derive(Parser)]
-#[command(name = "store", version, after_help = STORE_HELP)]
+#[command(name = "store", version, after_help = store_help())]
 struct Cli {
     /// Says more on stderr; twice says most. RUST_LOG filters apply.
     #[arg(short, long, action = clap::ArgAction::Count, global = true)]
@@ -76,6 +84,8 @@ enum Verb {
         #[arg(value_parser = parse_size)]
         offset: u64,
     },
+    /// Measures requests per second, throughput, latency and CPU.
+    Bench(bench::Bench),
     /// Prints requests, bytes, sizes and syncs by tag and by session.
     Stats {
         /// The store.
@@ -161,6 +171,10 @@ fn act(verb: Verb) -> anyhow::Result<()> {
             println!("{line}");
             Ok(device.close()?)
         }
+        Verb::Bench(args) => {
+            println!("{}", bench::run(&args)?);
+            Ok(())
+        }
         Verb::Stats { store, json } => {
             let device = open_named(&store, true)?;
             let stats = device.stats().with_context(|| format!("{store}: statistics"))?;
@@ -189,7 +203,11 @@ fn info(name: &str, json: bool) -> anyhow::Result<()> {
 }
 
 fn serve_store(args: Serve) -> anyhow::Result<()> {
-    let options = OpenOptions { read_only: args.readonly, ..OpenOptions::default() };
+    let options = OpenOptions {
+        read_only: args.readonly,
+        client_name: format!("store serve[{}]", std::process::id()),
+        ..OpenOptions::default()
+    };
     let backend = open_backend(&args.store, &options)?;
     let limits = CoreLimits {
         sessions_max: args.max_sessions,

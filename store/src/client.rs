@@ -10,7 +10,9 @@
 //!   told once and none is missed.
 
 mod exchange;
+mod range;
 mod shared;
+mod submit;
 
 use crate::error::StoreError;
 use crate::plan::{Piece, plan};
@@ -192,6 +194,28 @@ impl Client {
         self.ask(op::STATS)
     }
 
+    /// Writes, then makes everything acknowledged durable, in one send: SYNC with DRAIN waits for
+    /// the writes in front of it. Returns the durable sequence.
+    ///
+    /// # Errors
+    /// The first of a write, else that of the sync.
+    pub fn write_sync(&self, runs: &[WriteRun<'_>], tag: Tag) -> Result<Seq, DevError> {
+        let plan = plan(runs.iter().map(|r| (r.start, r.buf, r.tag.0)), self.info.max_io);
+        self.check(&plan.pieces)?;
+        let mut requests = self.requests(op::WRITE, 0, &plan.pieces);
+        requests.push(self.sync_request(tag));
+        let replies = self.exchange(&requests, Data::Out(&plan))?;
+        let (sync, writes) = replies.split_last().ok_or(DevError::Protocol)?;
+        self.acknowledged(writes)?;
+        self.synced(sync)
+    }
+
+    /// Process id of the server as it was when it began to listen, if it is on this machine.
+    pub fn peer_pid(&self) -> Option<i32> {
+        let peer = rustix::net::sockopt::socket_peercred(&self.socket).ok()?;
+        Some(peer.pid.as_raw_nonzero().get())
+    }
+
     /// Says goodbye.
     ///
     /// # Errors
@@ -210,7 +234,7 @@ impl Client {
     fn control(&self, op: u16, body: &[u8]) -> Result<(Reply, Vec<u8>), DevError> {
         let mut answer = Vec::new();
         let request = Request { op, ..Request::default() };
-        let data = Data::Control { body, answer: &mut answer };
+        let data = Data::Control { body, answer: &mut answer, fds: &mut Vec::new() };
         let replies = self.exchange(&[request], data)?;
         Ok((replies.first().copied().ok_or(DevError::Protocol)?, answer))
     }
@@ -280,20 +304,22 @@ impl Client {
         self.acknowledged(&replies)
     }
 
-    fn do_sync(&self, tag: Tag) -> Result<Seq, DevError> {
+    /// A SYNC with DRAIN that says which failures this side has seen so far.
+    fn sync_request(&self, tag: Tag) -> Request {
         let seen = self.failures.load(Ordering::Acquire);
-        let request = Request {
-            op: op::SYNC,
-            flags: flags::DRAIN,
-            tag: tag.0,
-            aux: seen,
-            ..Request::default()
-        };
-        let replies = self.exchange(&[request], Data::Nothing)?;
-        let reply = replies.first().ok_or(DevError::Protocol)?;
+        let (op, flags, tag) = (op::SYNC, flags::DRAIN, tag.0);
+        Request { op, flags, tag, aux: seen, ..Request::default() }
+    }
+
+    fn synced(&self, reply: &Reply) -> Result<Seq, DevError> {
         check(reply.status)?;
         self.durable.fetch_max(reply.value, Ordering::AcqRel);
         Ok(Seq(reply.value))
+    }
+
+    fn do_sync(&self, tag: Tag) -> Result<Seq, DevError> {
+        let replies = self.exchange(&[self.sync_request(tag)], Data::Nothing)?;
+        self.synced(replies.first().ok_or(DevError::Protocol)?)
     }
 }
 

@@ -86,6 +86,12 @@ impl Ledger {
         &self.lost
     }
 
+    /// Gives up what a failed flush may have lost and returns it. Writes that were under way when
+    /// the flush failed are still to be lost when they are acknowledged.
+    pub fn clear_fault(&mut self) -> RangeSet {
+        core::mem::replace(&mut self.lost, RangeSet::new())
+    }
+
     /// True while a flush runs.
     pub fn is_flushing(&self) -> bool {
         self.running.is_some()

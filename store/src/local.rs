@@ -8,13 +8,13 @@ use crate::block_on::block_on;
 use crate::ledger::{Ledger, Started, Want};
 use crate::plan::{Piece, plan};
 use crate::ranges::RangeSet;
-use crate::session::check_run;
+use crate::session::{check_run, lost_of};
 use crate::sim::Nanos;
 use crate::stats::{Count, Tallies};
 use seawall_blockdev::{
     BlockDev, CacheClass, Caps, DevError, ReadRun, Run, Seq, SeqState, Tag, WriteFlags, WriteRun,
 };
-use seawall_ipc::storeproto::Stats;
+use seawall_ipc::storeproto::{Lost, Stats};
 use std::sync::Arc;
 use std::vec::Vec;
 
@@ -63,6 +63,15 @@ impl LocalStore {
     /// What a failed flush may have lost and nobody has written again.
     pub fn lost(&self) -> &RangeSet {
         self.ledger.lost()
+    }
+
+    /// Gives up what a failed flush may have lost, so that syncs can succeed again; says and logs
+    /// what that is.
+    pub fn clear_fault(&mut self) -> Lost {
+        let seqs = self.ledger.seqs();
+        let lost = lost_of(seqs, &self.ledger.clear_fault());
+        tracing::warn!(bytes = lost.bytes, runs = ?lost.runs, "loss accepted");
+        lost
     }
 
     fn check(&self, pieces: &[Piece]) -> Result<(), DevError> {

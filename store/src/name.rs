@@ -12,7 +12,8 @@ pub use any::AnyStore;
 pub use size::{SizeError, format_size, parse_size};
 
 use crate::backend::{
-    Backend, Clock, FaultBackend, FaultSpec, FileBackend, FileOptions, MemBackend, SimBackend,
+    Backend, Clock, FAULT_HELP, FaultBackend, FaultSpec, FileBackend, FileOptions, MemBackend,
+    RemoteBackend, SimBackend,
 };
 use crate::client::Client;
 use crate::error::StoreError;
@@ -26,7 +27,7 @@ use std::sync::Arc;
 use std::vec::Vec;
 
 /// What is accepted, for error messages.
-pub const ACCEPTED: &str = "accepted are PATH, file:PATH[?ro], mem:SIZE, zero:SIZE, \
+pub const ACCEPTED: &str = "accepted are PATH, file:PATH[?ro&direct], mem:SIZE, zero:SIZE, \
      sim:PROFILE:STORE, fault:SPEC:STORE and unix:SOCKET";
 
 /// Kinds that have a place in the grammar but no code yet.
@@ -61,11 +62,8 @@ pub struct OpenOptions {
 /// # Errors
 /// [`StoreError`]: one line saying what is wrong with which object.
 pub fn open(name: &str, options: &OpenOptions) -> Result<AnyStore, StoreError> {
-    if let Some(("unix", socket)) = split_kind(name) {
-        if socket.is_empty() {
-            return Err(StoreError::name(name, "expected unix:SOCKET"));
-        }
-        let client = Client::connect(Path::new(socket), &options.client_name)?;
+    if let Some(("unix", rest)) = split_kind(name) {
+        let client = Client::connect(socket(name, rest)?, &options.client_name)?;
         return Ok(AnyStore::Remote(Box::new(client)));
     }
     let clock = match &options.clock {
@@ -79,7 +77,7 @@ pub fn open(name: &str, options: &OpenOptions) -> Result<AnyStore, StoreError> {
 /// Opens a STORE for a server.
 ///
 /// # Errors
-/// As [`open`]; `unix:` is not supported yet.
+/// As [`open`].
 pub fn open_backend(name: &str, options: &OpenOptions) -> Result<Box<dyn Backend>, StoreError> {
     let clock = match &options.clock {
         SimClock::Virtual(Some(clock)) => clock.clone(),
@@ -87,6 +85,13 @@ pub fn open_backend(name: &str, options: &OpenOptions) -> Result<Box<dyn Backend
         SimClock::Wall => Clock::wall(),
     };
     backend(name, options, &clock)
+}
+
+fn socket<'n>(name: &str, path: &'n str) -> Result<&'n Path, StoreError> {
+    if path.is_empty() {
+        return Err(StoreError::name(name, "expected unix:SOCKET"));
+    }
+    Ok(Path::new(path))
 }
 
 fn split_kind(name: &str) -> Option<(&str, &str)> {
@@ -121,14 +126,20 @@ fn backend(
                 .split_once(':')
                 .ok_or_else(|| StoreError::name(name, "expected fault:SPEC:STORE"))?;
             let spec: FaultSpec = spec.parse().map_err(|rule| {
-                let help = "rules are unflushable, unknown, flush=N, read=N, write=N (also N+ \
-                     and all), read@START+LEN, write@START+LEN, die=N, gone=N";
-                StoreError::name(name, format!("fault rule \"{rule}\" is not understood; {help}"))
+                StoreError::name(
+                    name,
+                    format!("fault rule \"{rule}\" is not understood; rules are {FAULT_HELP}"),
+                )
             })?;
-            Ok(Box::new(FaultBackend::new(spec, backend(inner, options, clock)?)))
+            let inner = backend(inner, options, clock)?;
+            Ok(Box::new(FaultBackend::with_clock(spec, inner, clock.clone())))
         }
-        kind if kind == "unix" || NOT_YET.contains(&kind) => {
-            let kind = if kind == "unix" { "unix below another store or a server" } else { kind };
+        "unix" => {
+            let path = socket(name, rest)?;
+            let remote = RemoteBackend::connect(path, &options.client_name, options.read_only)?;
+            Ok(Box::new(remote))
+        }
+        kind if NOT_YET.contains(&kind) => {
             Err(StoreError::NotYet { name: name.to_string(), kind: kind.to_string() })
         }
         _ => Err(StoreError::name(name, format!("no kind of store {kind}; {ACCEPTED}"))),
@@ -144,18 +155,21 @@ fn memory(name: &str, kind: &str, size: &str) -> Result<Box<dyn Backend>, StoreE
 
 fn file(name: &str, path: &str, options: &OpenOptions) -> Result<Box<dyn Backend>, StoreError> {
     let mut read_only = options.read_only;
+    let mut direct = false;
     let mut path = path;
     if let Some((front, qualifiers)) = path.rsplit_once('?') {
         path = front;
         for qualifier in qualifiers.split('&') {
             match qualifier {
                 "ro" => read_only = true,
-                "direct" | "io_uring" => {
+                "direct" => direct = true,
+                "io_uring" => {
                     let kind = format!("file with ?{qualifier}");
                     return Err(StoreError::NotYet { name: name.to_string(), kind });
                 }
                 _ => {
-                    let problem = format!("no qualifier ?{qualifier}; accepted is ?ro");
+                    let problem =
+                        format!("no qualifier ?{qualifier}; accepted are ?ro and ?direct");
                     return Err(StoreError::name(name, problem));
                 }
             }
@@ -164,6 +178,6 @@ fn file(name: &str, path: &str, options: &OpenOptions) -> Result<Box<dyn Backend
     if path.is_empty() {
         return Err(StoreError::name(name, ACCEPTED));
     }
-    let options = FileOptions { read_only, create_size: options.create_size };
+    let options = FileOptions { read_only, create_size: options.create_size, direct };
     Ok(Box::new(FileBackend::open(Path::new(path), options)?))
 }

@@ -15,10 +15,13 @@
 //!
 //! Bounds: sessions, requests in flight per session, tags and remembered errors are all capped.
 
+mod control;
 mod drain;
 mod job;
 mod member;
 
+pub use control::Cancel;
+pub(crate) use control::lost_of;
 pub use job::{CloseReason, Effect, Job, JobKind, Step};
 pub use member::CoreLimits;
 
@@ -31,7 +34,7 @@ use alloc::vec::Vec;
 use drain::PendingSync;
 use member::Member;
 use seawall_blockdev::{Caps, DevError, Run, SeqState, Tag};
-use seawall_ipc::storeproto::{self, Hello, HelloReply, Info, SessionStats, Stats, op};
+use seawall_ipc::storeproto::{self, Hello, HelloReply, Info, SessionStats, Stats, op, rights};
 use seawall_ipc::{Reply, Request, Status, decode_body, encode_body, flags};
 
 /// Names one session of a server.
@@ -52,6 +55,8 @@ pub struct Core {
     riding: Vec<PendingSync>,
     /// SYNCs that came after it started.
     waiting: Vec<PendingSync>,
+    /// CANCELs of SYNCs that ride.
+    cancels: Vec<Cancel>,
 }
 
 impl Core {
@@ -69,6 +74,7 @@ impl Core {
             next_session: 1,
             riding: Vec::new(),
             waiting: Vec::new(),
+            cancels: Vec::new(),
         }
     }
 
@@ -92,14 +98,18 @@ impl Core {
         &self.ledger
     }
 
-    /// Opens a session, or `None` when there are too many.
+    /// Opens a session of the whole store with all rights, or `None` when there are too many.
     pub fn open_session(&mut self) -> Option<SessionId> {
+        self.add_session(Run::new(0, self.caps.size), rights::ALL)
+    }
+
+    fn add_session(&mut self, window: Run, rights: u32) -> Option<SessionId> {
         if self.members.len() >= self.limits.sessions_max as usize {
             return None;
         }
         let id = self.next_session;
         self.next_session = self.next_session.saturating_add(1);
-        self.members.insert(id, Member::default());
+        self.members.insert(id, Member::new(window, rights));
         Some(id)
     }
 
@@ -107,6 +117,7 @@ impl Core {
     /// sequences. Its SYNCs are answered to nobody.
     pub fn close_session(&mut self, id: SessionId) {
         self.members.remove(&id);
+        self.cancels.retain(|cancel| cancel.id != id);
     }
 
     /// Requests of a session that are not answered yet.
@@ -134,10 +145,14 @@ impl Core {
         }
         match request.op {
             op::HELLO => self.hello(id, request, body, out),
-            op::INFO => self.reply_body(id, request, &self.info(), out),
+            op::INFO => self.reply_body(id, request, &self.info_of(id), out),
+            op::STATS if !member.may(rights::STATS) => self.refuse(id, request, Status::EPERM, out),
             op::STATS => self.reply_body(id, request, &self.stats(), out),
             op::READ | op::WRITE | op::WRITE_ZEROES | op::DISCARD => self.io(id, request, out),
             op::SYNC => self.sync(id, request, out),
+            op::OPEN_RANGE => self.open_range(id, request, body, out),
+            op::CANCEL => self.cancel(id, request, out),
+            op::CLEAR_FAULT => self.clear_fault(id, request, out),
             op::BYE => {
                 out.push(Effect::reply(id, answer(request, Status::OK, 0)));
                 Step::Close(CloseReason::Bye)
@@ -204,16 +219,33 @@ impl Core {
         value: &T,
         out: &mut Vec<Effect>,
     ) -> Step {
+        self.reply_with_body(id, request, answer(request, Status::OK, 0), value, out)
+    }
+
+    fn reply_with_body<T: serde::Serialize>(
+        &self,
+        id: SessionId,
+        request: &Request,
+        reply: Reply,
+        value: &T,
+        out: &mut Vec<Effect>,
+    ) -> Step {
         match encode_body(value) {
-            Ok(body) => {
-                out.push(Effect::Reply { id, reply: answer(request, Status::OK, 0), body });
-            }
+            Ok(body) => out.push(Effect::Reply { id, reply, body }),
             Err(_) => out.push(Effect::reply(id, answer(request, Status::EOVERFLOW, 0))),
         }
         Step::Done
     }
 
-    /// What INFO answers.
+    /// What INFO answers to a session: its window, and whether it may write.
+    fn info_of(&self, id: SessionId) -> Info {
+        let whole = self.info();
+        let Some(member) = self.members.get(&id) else { return whole };
+        let read_only = whole.read_only || !member.may(rights::WRITE);
+        Info { size: member.window.len, read_only, ..whole }
+    }
+
+    /// What INFO answers to a session of the whole store.
     pub fn info(&self) -> Info {
         let seqs = self.ledger.seqs();
         Info {
@@ -253,8 +285,8 @@ impl Core {
             op::WRITE_ZEROES => JobKind::Zero { keep: request.flags & flags::NO_HOLE != 0 },
             _ => JobKind::Discard,
         };
-        let started = match self.admit(request, kind, run) {
-            Ok(started) => started,
+        let (run, started) = match self.admit(id, request, kind, run) {
+            Ok(admitted) => admitted,
             Err(error) => {
                 if let Some(member) = self.members.get_mut(&id) {
                     let index = member.begin(kind.is_write());
@@ -276,8 +308,21 @@ impl Core {
         })
     }
 
-    fn admit(&self, request: &Request, kind: JobKind, run: Run) -> Result<Started, DevError> {
-        check_run(&self.caps, run)?;
+    /// The run on the device.
+    fn admit(
+        &self,
+        id: SessionId,
+        request: &Request,
+        kind: JobKind,
+        run: Run,
+    ) -> Result<(Run, Started), DevError> {
+        let member = self.members.get(&id).ok_or(DevError::Stale)?;
+        let run = control::place(&self.caps, member.window, run)?;
+        let fua = request.flags & flags::FUA != 0;
+        let sync = if fua { rights::SYNC } else { 0 };
+        if !member.may(kind.right() | sync) {
+            return Err(DevError::Denied);
+        }
         let by_payload = matches!(kind, JobKind::Read | JobKind::Write { .. });
         if by_payload && run.len > u64::from(self.limits.payload_max) {
             return Err(DevError::OutOfRange);
@@ -290,12 +335,11 @@ impl Core {
         if kind.is_write() && self.caps.read_only {
             return Err(DevError::ReadOnly);
         }
-        let fua = request.flags & flags::FUA != 0;
         let order = request.flags & flags::PRE_BARRIER != 0;
         if (fua && !(self.caps.fua && request.op == op::WRITE)) || (order && !self.caps.order) {
             return Err(DevError::Unsupported);
         }
-        self.ledger.start(fua)
+        Ok((run, self.ledger.start(fua)?))
     }
 
     /// A job ended. Returns its reply, whose payload (for a read that succeeded) the host attaches;
@@ -315,15 +359,21 @@ impl Core {
         self.count(job.id, job.tag, job.count(result));
         if let Some(member) = self.members.get_mut(&job.id) {
             member.end(job.index, is_write, result);
-            for (sync, error) in member.drained() {
-                match error {
-                    None => self.want_flush(sync, out),
-                    Some(status) => self.answer_sync(sync, Err(status), out),
-                }
-            }
         }
+        self.drain(job.id, out);
         let status = wire::status_of_result(&result);
         Reply { op: job.op, cookie: job.cookie, status: status.0, value, ..Reply::default() }
+    }
+
+    /// Goes on with SYNCs that waited for a request that ended.
+    fn drain(&mut self, id: SessionId, out: &mut Vec<Effect>) {
+        let drained = self.members.get_mut(&id).map(Member::drained).unwrap_or_default();
+        for (sync, error) in drained {
+            match error {
+                None => self.want_flush(sync, out),
+                Some(status) => self.answer_sync(sync, Err(status), out),
+            }
+        }
     }
 
     fn sync(&mut self, id: SessionId, request: &Request, out: &mut Vec<Effect>) -> Step {
@@ -332,6 +382,9 @@ impl Core {
         let Some(member) = self.members.get_mut(&id) else {
             return Step::Close(CloseReason::NoSession);
         };
+        if !member.may(rights::SYNC) {
+            return self.refuse(id, request, Status::EPERM, out);
+        }
         let index = member.begin(false);
         let drain = request.flags & flags::DRAIN != 0;
         let sync = PendingSync { id, index, cookie: request.cookie, tag, seen: request.aux };
@@ -426,6 +479,7 @@ impl Core {
             ..Reply::default()
         };
         out.push(Effect::reply(sync.id, reply));
+        self.answer_cancels(sync.id, sync.cookie, out);
     }
 }
 

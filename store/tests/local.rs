@@ -117,3 +117,93 @@ fn a_file_is_created_at_the_size_asked_for() {
     open(&path, &OpenOptions::default()).unwrap();
     assert!(open(&format!("{path}-2"), &OpenOptions::default()).is_err());
 }
+
+#[test]
+fn a_short_write_reaches_half_of_the_device_and_is_an_error() {
+    let mut store = open_virtual("fault:write=2/short,read=2/short:mem:1M");
+    let read = |store: &mut AnyStore, buf: &mut PageBuf| {
+        store.read(&mut [ReadRun { start: 0, buf }], Tag(0))
+    };
+    let ones = PageBuf::from_slice(&[1; 4096]);
+    let twos = PageBuf::from_slice(&[2; 4096]);
+    let run = |buf| WriteRun { start: 0, buf, tag: Tag(0) };
+    store.write(&[run(&ones)], WriteFlags::default()).unwrap();
+    let acked = store.seqs().acked;
+    assert_eq!(store.write(&[run(&twos)], WriteFlags::default()), Err(DevError::Io));
+    assert_eq!(store.seqs().acked, acked);
+    let mut back = PageBuf::zeroed(4096);
+    read(&mut store, &mut back).unwrap();
+    assert_eq!((back[..2048] == twos[..2048], back[2048..] == ones[2048..]), (true, true));
+    assert_eq!(read(&mut store, &mut back), Err(DevError::Io));
+    read(&mut store, &mut back).unwrap();
+}
+
+#[test]
+fn delays_pass_on_the_clock_of_the_store() {
+    let mut store = open_virtual("fault:write=all/5ms,flush=all/1s,read=2+/200us:mem:1M");
+    for _ in 0..3 {
+        write(&mut store, &[(0, 4096)], 0).unwrap();
+    }
+    assert_eq!(store.local().unwrap().now(), 15_000_000);
+    store.sync(Tag(0)).unwrap();
+    assert_eq!(store.local().unwrap().now(), 1_015_000_000);
+    let mut buf = PageBuf::zeroed(4096);
+    for _ in 0..2 {
+        store.read(&mut [ReadRun { start: 0, buf: &mut buf }], Tag(0)).unwrap();
+    }
+    assert_eq!(store.local().unwrap().now(), 1_015_200_000);
+}
+
+#[test]
+fn a_seed_gives_the_same_errors_every_time() {
+    let run = || {
+        let mut store = open_virtual("fault:write%25~7,flush%50~7/enospc:mem:1M");
+        let mut failed = Vec::new();
+        for i in 0..200u64 {
+            failed.push(write(&mut store, &[(i * 4096, 4096)], 0).err());
+        }
+        let sync = store.sync(Tag(0)).err();
+        (failed, sync)
+    };
+    let (failed, sync) = run();
+    assert_eq!(run(), (failed.clone(), sync));
+    assert!((20..80).contains(&failed.iter().flatten().count()));
+    assert!(failed.iter().flatten().all(|e| *e == DevError::Io));
+}
+
+#[test]
+fn a_direct_file_takes_any_buffer() {
+    // Beside the build's own files: temporary folders may lie where there is no direct I/O.
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = dir.path().join("disk").display().to_string();
+    let options = OpenOptions { create_size: Some(8 << 20), ..OpenOptions::default() };
+    let mut store = open(&format!("file:{path}?direct"), &options).unwrap();
+    let block = store.caps().logical as usize;
+    let data: Vec<u8> = (0..64 * block + 1).map(|i| (i / block + i) as u8).collect();
+    // One byte past wherever the vector starts: at least one of the two is not aligned.
+    for (from, start) in [(0, 0u64), (1, 1 << 20)] {
+        let bufs: Vec<&[u8]> = data[from..from + 64 * block].chunks(16 * block).collect();
+        let mut at = start;
+        let runs: Vec<WriteRun<'_>> = bufs
+            .iter()
+            .map(|buf| {
+                let run = WriteRun { start: at, buf, tag: Tag(0) };
+                at += buf.len() as u64;
+                run
+            })
+            .collect();
+        store.write(&runs, WriteFlags { fua: from == 1, ..WriteFlags::default() }).unwrap();
+        let mut back = vec![0u8; 64 * block + 1];
+        let buf = &mut back[1..];
+        store.read(&mut [ReadRun { start, buf }], Tag(0)).unwrap();
+        assert!(back[1..] == data[from..from + 64 * block]);
+    }
+    store.write_zeroes(Run::new(1 << 20, 64 * block as u64), Tag(0)).unwrap();
+    store.sync(Tag(0)).unwrap();
+    drop(store);
+    let bytes = std::fs::read(&path).unwrap();
+    assert!(bytes[..64 * block] == data[..64 * block]);
+    assert!(bytes[1 << 20..(1 << 20) + 64 * block].iter().all(|b| *b == 0));
+    let ro = open(&format!("{path}?ro&direct"), &OpenOptions::default()).unwrap();
+    assert!(ro.caps().read_only);
+}

@@ -159,6 +159,7 @@ fn wrong_words_get_one_line_or_a_usage() {
         ("mirror:[a,b]", "stores of kind mirror are not supported yet"),
         ("nbd://host/x", "stores of kind nbd are not supported yet"),
         ("x?rw", "no qualifier ?rw"),
+        ("x?io_uring", "file with ?io_uring are not supported yet"),
         ("unix:", "expected unix:SOCKET"),
         (dir.path().to_str().unwrap(), ""),
     ] {
@@ -278,4 +279,39 @@ fn a_socket_path_that_is_too_long_is_one_line() {
     let (code, line) = fails(&["serve", "mem:1M", "--socket", &socket]);
     assert_eq!((code, line.lines().count()), (1, 1), "{line}");
     assert!(!Path::new(&socket).exists());
+}
+
+#[test]
+fn bench_measures_every_operation_on_any_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = image(&dir, 4 << 20);
+    let server = Server::start(&dir, &disk);
+    for (op, depth) in [("read", "16"), ("write", "4"), ("mixed", "8"), ("sync", "3")] {
+        let unix = server.unix();
+        let args = ["bench", &unix, "--op", op, "--depth", depth, "--time", "50ms", "--json"];
+        let report: serde_json::Value = serde_json::from_str(&ok(&args, &[])).unwrap();
+        let number = |key: &str| report[key].as_f64().unwrap();
+        assert_eq!((report["op"].as_str(), number("size")), (Some(op), 4096.0));
+        assert!(number("ops") >= 1.0 && number("iops") > 0.0, "{report}");
+        assert!(number("p50_us") <= number("p99_us") && number("p99_us") <= number("max_us") + 1.0);
+        assert!(report["server_cpu_us_per_op"].is_number(), "{report}");
+    }
+    let stats: serde_json::Value =
+        serde_json::from_str(&ok(&["stats", &server.unix(), "--json"], &[])).unwrap();
+    let total = |key: &str| stats["total"][key].as_u64().unwrap();
+    assert!(total("reads") > 0 && total("writes") > 0 && total("syncs") > 0, "{stats}");
+    assert_eq!(total("syncs"), total("flushes") + total("riders") + total("skipped"));
+    let text = ok(&["bench", "mem:1M", "--random", "--time", "20ms", "--size", "64K"], &[]);
+    assert!(text.contains("IOPS") && text.contains("p99") && !text.contains("server"), "{text}");
+    for (wrong, part) in [
+        (vec!["bench", "mem:1M", "--size", "100"], "multiple of the store's block"),
+        (vec!["bench", "mem:1M", "--size", "1M"], "more than the store's"),
+        (vec!["bench", "mem:1M", "--op", "sync"], "use --depth 1"),
+        (vec!["bench", "fault:read=all:mem:1M"], "input/output error"),
+    ] {
+        let (code, line) = fails(&wrong);
+        assert_eq!((code, line.lines().count()), (1, 1), "{line}");
+        assert!(line.contains(part), "{line}");
+    }
+    assert_eq!(fails(&["bench", "mem:1M", "--time", "5"]).0, 2);
 }

@@ -5,12 +5,12 @@ use seawall_blockdev::{
     BlockDev, CacheClass, DevError, PageBuf, ReadRun, Run, Seq, Tag, WriteFlags, WriteRun,
 };
 use seawall_ipc::conn::{Receiver, send};
-use seawall_ipc::storeproto::{DIALECT, Hello, Version, op};
+use seawall_ipc::storeproto::{DIALECT, Hello, Version, op, rights};
 use seawall_ipc::{Event, Gather, Reply, Request, encode_body, flags};
 use seawall_store::backend::{Backend, FaultBackend, FileBackend, FileOptions, MemBackend};
 use seawall_store::server::{ServeOptions, Server};
 use seawall_store::session::CoreLimits;
-use seawall_store::{Client, StoreError};
+use seawall_store::{Client, OpenOptions, StoreError};
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
@@ -250,7 +250,10 @@ struct Raw {
 
 impl Raw {
     fn open(s: &Setup) -> Self {
-        let socket = UnixStream::connect(&s.socket).unwrap();
+        Self::over(UnixStream::connect(&s.socket).unwrap())
+    }
+
+    fn over(socket: UnixStream) -> Self {
         let mut raw = Self { socket, receiver: Receiver::new(DIALECT) };
         let hello = Hello { version: 1, offered: 0, required: 0, client: "raw".into() };
         let mut gather = Gather::new(DIALECT);
@@ -327,7 +330,7 @@ fn writes_and_their_sync_in_one_send() {
 fn unknown_operations_are_answered_and_unknown_features_refused() {
     let s = serve(mem(1 << 20));
     let mut raw = Raw::open(&s);
-    for op in [op::CANCEL, op::OPEN_RANGE, 63, 200, 0x7fff] {
+    for op in [op::ATTACH, op::DETACH, 63, 200, 0x7fff] {
         let mut gather = Gather::new(DIALECT);
         let flags = 0x0fff;
         let request = Request { op, cookie: 5, flags, ..Request::default() };
@@ -435,11 +438,11 @@ fn the_socket_is_private_and_a_stale_one_is_replaced() {
 fn a_file_holds_what_was_written_and_has_one_writer() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("disk");
-    let create = FileOptions { create_size: Some(8 << 20), read_only: false };
+    let create = FileOptions { create_size: Some(8 << 20), ..FileOptions::default() };
     let s = serve(FileBackend::open(&path, create).unwrap());
     let second = FileBackend::open(&path, FileOptions::default());
     assert!(matches!(second, Err(StoreError::Busy { .. })));
-    let reader = FileOptions { read_only: true, create_size: None };
+    let reader = FileOptions { read_only: true, ..FileOptions::default() };
     let ro = serve(FileBackend::open(&path, reader).unwrap());
     let client = s.client();
     let buf = pattern(3 << 20, 5);
@@ -544,4 +547,208 @@ fn a_client_that_reads_no_replies_stops_only_itself() {
     (&mut &other).sync(Tag(0)).unwrap();
     drop(lazy);
     s.server.stop().unwrap();
+}
+
+#[test]
+fn a_server_below_another_keeps_every_promise() {
+    let lower = serve(fault("flush=3", 8 << 20));
+    let name = |rest: &str| format!("{rest}unix:{}", lower.socket.display());
+    let options = OpenOptions { client_name: "upper".into(), ..OpenOptions::default() };
+    let open_lower = |rest: &str| seawall_store::open_backend(&name(rest), &options).unwrap();
+
+    // A server that serves a server, and two sessions on it.
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("upper");
+    let backend = Arc::from(open_lower("fault:write=40:"));
+    let upper = Server::start(backend, &socket, ServeOptions::default()).unwrap();
+    let client = Client::connect(&socket, "c").unwrap();
+    let bufs: Vec<PageBuf> = (0..32).map(|i| pattern(4096, i)).collect();
+    let runs: Vec<WriteRun<'_>> = bufs
+        .iter()
+        .zip(0..)
+        .map(|(buf, i)| WriteRun { start: i * 8192, buf, tag: Tag(1) })
+        .collect();
+    (&mut &client).write(&runs, WriteFlags::default()).unwrap();
+    (&mut &client).sync(Tag(0)).unwrap();
+    assert_eq!(read(&client, 31 * 8192, 4096).unwrap(), bufs[31]);
+    assert_eq!(lower.server.stats().total.flushes, 1);
+    (&mut &client).write_zeroes(Run::new(0, 4096), Tag(0)).unwrap();
+    assert!(read(&client, 0, 4096).unwrap().iter().all(|b| *b == 0));
+    // The 40th write fails above and never reaches the lower server.
+    let failed = (0..8u64).filter(|i| write(&client, i * 4096, &bufs[0]).is_err()).count();
+    assert_eq!((failed, lower.server.stats().total.writes), (1, 32 + 7));
+
+    // The lower server's failed flush is sticky in both until all is written again.
+    (&mut &client).sync(Tag(0)).unwrap();
+    write(&client, 0, &bufs[1]).unwrap();
+    assert_eq!((&mut &client).sync(Tag(0)), Err(DevError::Io));
+    assert_eq!((&mut &client).sync(Tag(0)), Err(DevError::Io));
+    assert!(client.current_info().unwrap().faulted);
+    write(&client, 0, &bufs[1]).unwrap();
+    (&mut &client).sync(Tag(0)).unwrap();
+    drop(client);
+    upper.stop().unwrap();
+
+    // In this process: caps come from below, and a server that is gone is told as such.
+    let mut chain = seawall_store::open(&name("sim:qemu-ssd:fault:read=9:"), &options).unwrap();
+    let caps = chain.caps();
+    assert_eq!((caps.size, caps.fua, caps.cache), (8 << 20, false, CacheClass::Flushable));
+    lower.server.stop().unwrap();
+    let run = WriteRun { start: 0, buf: &bufs[0], tag: Tag(0) };
+    assert_eq!(chain.write(&[run], WriteFlags::default()), Err(DevError::Gone));
+    assert_eq!(chain.sync(Tag(0)), Ok(chain.seqs().acked));
+}
+
+#[test]
+fn a_minted_session_sees_its_range_and_does_what_it_may() {
+    let s = serve(mem(1 << 20));
+    let whole = s.client();
+    write(&whole, 0, &pattern(1 << 20, 1)).unwrap();
+    let mint = |c: &Client, start, len, rights| c.open_range(Run::new(start, len), rights);
+    let rw = rights::READ | rights::WRITE | rights::SYNC;
+    let socket = mint(&whole, 64 << 10, 128 << 10, rw).unwrap();
+    let part = Client::over(socket, "part", "part").unwrap();
+    assert_eq!(((&part).caps().size, (&part).caps().read_only), (128 << 10, false));
+    // Offsets are its own; what it writes is where the whole store has it.
+    assert_eq!(read(&part, 0, 4096).unwrap()[..], pattern(1 << 20, 1)[64 << 10..][..4096]);
+    let seq = write(&part, 4096, &pattern(4096, 9)).unwrap();
+    assert_eq!((&mut &part).sync(Tag(0)).unwrap(), seq);
+    assert_eq!(read(&whole, 68 << 10, 4096).unwrap(), pattern(4096, 9));
+    assert_eq!((&mut &part).discard(Run::new(0, 4096), Tag(0)), Err(DevError::Denied));
+    assert_eq!(part.stats(), Err(DevError::Denied));
+    assert_eq!(part.accept_loss(), Err(DevError::Denied));
+    for (start, len) in [(0, (128 << 10) + 512), (128 << 10, 512), (u64::MAX - 511, 512), (1, 512)]
+    {
+        assert_eq!(mint(&part, start, len, rights::READ).err(), Some(DevError::OutOfRange));
+    }
+    // Beyond the window nothing exists, whatever the request says.
+    let mut gather = Gather::new(DIALECT);
+    for offset in [128 << 10, u64::MAX - 4095, u64::MAX - (64 << 10) + 1] {
+        let length = 4096;
+        gather.message(&Request { op: op::READ, cookie: 5, offset, length, ..Request::default() });
+    }
+    let socket = mint(&part, 0, 128 << 10, rights::READ).unwrap();
+    let mut raw = Raw::over(socket);
+    raw.send(&gather);
+    assert_eq!([raw.reply().status, raw.reply().status, raw.reply().status], [22; 3]);
+
+    // Rights only shrink.
+    let ro = mint(&part, 4096, 8192, rights::READ).unwrap();
+    let ro = Client::over(ro, "ro", "ro").unwrap();
+    assert!((&ro).caps().read_only);
+    assert_eq!(read(&ro, 0, 4096).unwrap(), pattern(4096, 9));
+    assert_eq!(write(&ro, 0, &pattern(4096, 1)), Err(DevError::Denied));
+    assert_eq!((&mut &ro).sync(Tag(0)), Err(DevError::Denied));
+    let fua = WriteFlags { fua: true, ..WriteFlags::default() };
+    let buf = pattern(4096, 1);
+    let no_sync = mint(&whole, 0, 4096, rights::WRITE).unwrap();
+    let no_sync = Client::over(no_sync, "w", "w").unwrap();
+    let run = WriteRun { start: 0, buf: &buf, tag: Tag(0) };
+    assert_eq!((&mut &no_sync).write(&[run], fua), Err(DevError::Denied));
+    for more in [rights::WRITE, rights::ADMIN, 1 << 31] {
+        assert_eq!(mint(&ro, 0, 4096, more).err(), Some(DevError::Denied));
+    }
+    // A capability outlives the one who gave it, and ends with the server.
+    drop((whole, part));
+    assert_eq!(read(&ro, 0, 4096).unwrap(), pattern(4096, 9));
+    s.server.stop().unwrap();
+    assert_eq!(read(&ro, 0, 4096).err(), Some(DevError::Gone));
+}
+
+#[test]
+fn minted_sessions_count_and_are_given_back() {
+    let limits = CoreLimits { sessions_max: 3, ..CoreLimits::default() };
+    let s = serve_with(mem(1 << 20), limits);
+    let client = s.client();
+    for _ in 0..50 {
+        let run = Run::new(0, 4096);
+        let a = client.open_range(run, rights::READ).unwrap();
+        let b = client.open_range(run, rights::READ).unwrap();
+        assert_eq!(client.open_range(run, rights::READ).err(), Some(DevError::NoMemory));
+        for socket in [a, b] {
+            let mut raw = Raw::over(socket);
+            let mut bye = Gather::new(DIALECT);
+            bye.message(&Request { op: op::BYE, cookie: 9, ..Request::default() });
+            raw.send(&bye);
+            assert_eq!(raw.reply().cookie, 9);
+            assert!(raw.is_closed());
+        }
+    }
+    assert_eq!(client.stats().unwrap().sessions.len(), 1);
+}
+
+#[test]
+fn an_accepted_loss_is_named_and_ends_the_fault() {
+    let s = serve(fault("flush=1", 1 << 20));
+    let client = s.client();
+    assert_eq!(client.accept_loss().unwrap().bytes, 0);
+    write(&client, 0, &pattern(4096, 1)).unwrap();
+    let last = write(&client, 65536, &pattern(8192, 1)).unwrap();
+    let durable = (&client).seqs().durable;
+    assert_eq!((&mut &client).sync(Tag(0)), Err(DevError::Io));
+    // Without the flag it is refused, with it told.
+    let mut raw = Raw::open(&s);
+    let mut gather = Gather::new(DIALECT);
+    gather.message(&Request { op: op::CLEAR_FAULT, cookie: 3, ..Request::default() });
+    raw.send(&gather);
+    assert_eq!(raw.reply().status, 22);
+    assert_eq!((&mut &client).sync(Tag(0)), Err(DevError::Io));
+    let lost = client.accept_loss().unwrap();
+    assert_eq!((lost.after, lost.through, lost.bytes), (durable.0, last.0, 12288));
+    assert_eq!(lost.runs, [(0, 4096), (65536, 8192)]);
+    assert!(!client.current_info().unwrap().faulted);
+    assert_eq!((&mut &client).sync(Tag(0)), Ok(last));
+    s.server.stop().unwrap();
+}
+
+fn put_cancel(gather: &mut Gather<'_>, cookie: u64, target: u64) {
+    gather.message(&Request { op: op::CANCEL, cookie, offset: target, ..Request::default() });
+}
+
+#[test]
+fn cancel_drops_what_is_queued_and_answers_after_its_target() {
+    let (started, flush_started) = std::sync::mpsc::channel();
+    let (release, go_on) = std::sync::mpsc::channel();
+    let s = serve(Gate { inner: mem(1 << 20), started, go_on: std::sync::Mutex::new(go_on) });
+    let mut raw = Raw::open(&s);
+    let buf = [1u8; 512];
+    // A write that waits in the same batch, and the SYNC behind it, which must not say Ok.
+    let mut gather = Gather::new(DIALECT);
+    put_write(&mut gather, 1, 0, &buf);
+    put_write(&mut gather, 2, 512, &buf);
+    put_sync(&mut gather, 3, 0);
+    put_cancel(&mut gather, 4, 2);
+    put_cancel(&mut gather, 5, 99);
+    raw.send(&gather);
+    let replies: Vec<Reply> = (0..5).map(|_| raw.reply()).collect();
+    let place = |cookie| replies.iter().position(|r| r.cookie == cookie).unwrap();
+    let of = |cookie| (replies[place(cookie)].status, replies[place(cookie)].value);
+    assert_eq!((of(1).0, of(2).0, of(3).0), (0, 125, 125));
+    assert_eq!((of(4), of(5)), ((0, 1), (0, 0)));
+    assert!(place(2) < place(4));
+    let mut gather = Gather::new(DIALECT);
+    gather.message(&Request { op: op::READ, cookie: 9, length: 1024, ..Request::default() });
+    raw.send(&gather);
+    assert_eq!(raw.reply().value, 1024);
+
+    // A SYNC that a flush was started for goes on; one that waits for the next does not.
+    let mut gather = Gather::new(DIALECT);
+    put_sync(&mut gather, 10, 1);
+    raw.send(&gather);
+    flush_started.recv().unwrap();
+    let mut gather = Gather::new(DIALECT);
+    put_sync(&mut gather, 11, 1);
+    put_cancel(&mut gather, 12, 11);
+    put_cancel(&mut gather, 13, 10);
+    raw.send(&gather);
+    let (a, b) = (raw.reply(), raw.reply());
+    assert_eq!((a.cookie, a.status), (11, 125));
+    assert_eq!((b.cookie, b.status, b.value), (12, 0, 1));
+    release.send(()).unwrap();
+    let (a, b) = (raw.reply(), raw.reply());
+    assert_eq!((a.cookie, a.status), (10, 0));
+    assert_eq!((b.cookie, b.status, b.value), (13, 0, 0));
+    // Nothing is left in flight.
+    assert_eq!(s.server.stats().sessions[0].in_flight, 0);
+    assert_eq!(s.server.stats().total.flushes, 1);
 }

@@ -185,6 +185,7 @@ impl World {
             Step::Io(job) => self.jobs.push(job),
             Step::Done => assert!(fua, "only a FUA write is refused, after a failed flush"),
             Step::Close(reason) => panic!("{reason:?}"),
+            Step::Cancel(cancel) => panic!("{cancel:?}"),
         }
         self.take(out);
     }
@@ -267,6 +268,7 @@ impl World {
     fn take(&mut self, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
+                Effect::Mint { .. } | Effect::LossAccepted { .. } => panic!("{effect:?}"),
                 Effect::Flush => {
                     assert!(self.flushing.is_none(), "two flushes at a time");
                     let mut list = Vec::new();

@@ -603,8 +603,9 @@ fn crash(r: &Rig, rng: &mut Rng) -> Vec<u8> {
     image
 }
 
-/// Names, unlinks, renames, truncations and rewrites at random; some files are synced. At any moment
-/// a power loss leaves what a checker repairs without harm, and every synced file with its name.
+/// Names, unlinks, renames, truncations and rewrites at random; some files are synced. At any
+/// moment a power loss leaves what a checker repairs without harm, and every synced file with its
+/// name.
 fn crash_run(preset: &str, seed: u64, steps: u64) {
     let mut r = rig_on(volume(4 << 20), preset);
     let mut rng = Rng(seed);

@@ -1,8 +1,9 @@
 //! `seawall fs VERB SOCKET:/path`: files of a filesystem server from the command line.
 //!
-//! `put` and `get` recurse and keep hard links, symlinks, times, modes, special files and holes, and
-//! owners for user 0. Requests of many files are under way at a time, so small files do not cost a
-//! round trip each. A failure names its file on stderr; the others go on and the exit status is 1.
+//! `put` and `get` recurse and keep hard links, symlinks, times, modes, special files and holes,
+//! and owners for user 0. Requests of many files are under way at a time, so small files do not
+//! cost a round trip each. A failure names its file on stderr; the others go on and the exit status
+//! is 1.
 
 mod copy;
 mod get;

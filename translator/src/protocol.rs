@@ -1,7 +1,7 @@
 //! The filesystem protocol on the shared records: magic, operations, bodies, versions.
 //!
-//! A client names what it works on by *fids*: numbers of its own choice, scoped to its session, each
-//! bound to a node (inode and generation) and, once opened, to a handle. It can therefore send
+//! A client names what it works on by *fids*: numbers of its own choice, scoped to its session,
+//! each bound to a node (inode and generation) and, once opened, to a handle. It can therefore send
 //! `Create`, `Write`, `Setattr` and `Close` of a file at once, without waiting for a reply.
 //!
 //! The requests of one session are executed in the order in which they were sent. A client that
@@ -11,9 +11,9 @@
 //!
 //! | op | request | reply | retry |
 //! |---|---|---|---|
-//! | Hello | body [`Hello`] | body [`HelloReply`]; on EPROTO `value` = the server's feature mask | yes |
+//! | Hello | body [`Hello`] | body [`HelloReply`]; on EPROTO `value` = features | yes |
 //! | Attach | fid (new), body [`Attach`] | body [`NodeReply`] | yes |
-//! | Walk | fid, body [`Walk`] | body [`WalkReply`], also with an error | yes, but with O_TRUNC no |
+//! | Walk | fid, body [`Walk`] | body [`WalkReply`], also with an error | yes; O_TRUNC no |
 //! | Open | fid, body [`Open`] | body [`NodeReply`] | no: the fid is open then |
 //! | Create | directory fid, body [`Create`] | body [`NodeReply`] | no with O_EXCL, else as Walk |
 //! | Read | fid, offset, length | payload; `value` = bytes, 0 at the end | yes |
@@ -25,7 +25,7 @@
 //! | Setattr | fid, body `SetAttr` | body `Attr` | yes |
 //! | Statfs | fid | body `StatFs` | yes |
 //! | Readlink | fid | body: the target's bytes | yes |
-//! | Readdir | fid, offset = cookie, length = bytes of names, flag ATTRS | body [`ReaddirReply`] | yes |
+//! | Readdir | fid, offset = cookie, length, flag ATTRS | body [`ReaddirReply`] | yes |
 //! | Mkdir | directory fid, body [`Mkdir`] | body [`NodeReply`] | no: EEXIST the second time |
 //! | Mknod | directory fid, body [`Mknod`] | body [`NodeReply`] | no: EEXIST |
 //! | Symlink | directory fid, body [`Symlink`] | body [`NodeReply`] | no: EEXIST |
@@ -54,8 +54,8 @@ use seawall_ipc::{Dialect, Inline, Limits};
 /// Versions of the filesystem protocol.
 ///
 /// Changing the layout or meaning of any message of the newest version needs a new variant here,
-/// with one line saying what changed, and a new set of fixtures. The fixtures of older versions stay
-/// as they are.
+/// with one line saying what changed, and a new set of fixtures. The fixtures of older versions
+/// stay as they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u16)]
 pub enum Version {

@@ -1,8 +1,8 @@
 //! The filesystem server: sessions over a Unix socket.
 //!
-//! * Each session has a thread of its own that blocks in `recvmsg`: it drains what has arrived, runs
-//!   the engine inline and answers in one `sendmsg`, without waking another core. tokio accepts and
-//!   listens for signals.
+//! * Each session has a thread of its own that blocks in `recvmsg`: it drains what has arrived,
+//!   runs the engine inline and answers in one `sendmsg`, without waking another core. tokio
+//!   accepts and listens for signals.
 //! * The engine is under one mutex that is held for processor time only; device I/O and waiting
 //!   happen outside of it. The data of a write is received page-aligned and kept by the cache as it
 //!   is.

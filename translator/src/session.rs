@@ -6,8 +6,8 @@
 //! server, one thread and a block driver in a kernel.
 //!
 //! Guarantees:
-//! * A fid is bound to an inode *and* its generation: a number that was freed and given out again is
-//!   ESTALE, never another file.
+//! * A fid is bound to an inode *and* its generation: a number that was freed and given out again
+//!   is ESTALE, never another file.
 //! * `Close` runs the policy's close site and tells its error once; a session that ends without it
 //!   has its handles forgotten: nobody is left to hear an error, and what was written stays dirty
 //!   until the flusher or a sync writes it.

@@ -1,8 +1,8 @@
 //! A transaction and the indexes of directories. See [`crate::dirindex`].
 //!
 //! A format's search asks [`Tx::index_ready`], or builds: [`Tx::index_begin`], a scan, and
-//! [`Tx::index_install`]; when a block is missing, [`Tx::index_park`] keeps what was scanned for the
-//! next attempt. Changes are announced as they are made, and reach the index at commit.
+//! [`Tx::index_install`]; when a block is missing, [`Tx::index_park`] keeps what was scanned for
+//! the next attempt. Changes are announced as they are made, and reach the index at commit.
 
 use crate::dirindex::{IndexBuild, IndexOp, lowest_above, own_places};
 use crate::{Ino, Tx};

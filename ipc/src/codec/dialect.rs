@@ -25,8 +25,7 @@ pub struct Limits {
     pub body_max: u32,
     /// Largest payload, bytes.
     pub payload_max: u32,
-    /// Most descriptors that may travel with one record. 0 until a connection keeps a queue of
-    /// received descriptors.
+    /// Most descriptors that may travel with one record.
     pub fds_max: u8,
 }
 
@@ -90,7 +89,18 @@ pub enum ProtocolError {
         /// Largest allowed here.
         limit: u8,
     },
-    /// Descriptors arrived that no record announced, or the kernel dropped some.
+    /// A record announced descriptors that did not come with its first byte.
+    #[error("operation {op}: {count} descriptors announced, {found} came")]
+    MissingDescriptors {
+        /// Operation.
+        op: u16,
+        /// Announced.
+        count: u8,
+        /// There.
+        found: u8,
+    },
+    /// Descriptors arrived that no record announced, or more than fit, so that the kernel dropped
+    /// some.
     #[error("descriptors arrived that were not announced")]
     StrayDescriptors,
 }
@@ -117,6 +127,14 @@ pub trait Header: Copy + core::fmt::Debug {
 
     /// What the inline bytes are.
     fn inline(&self, dialect: &Dialect) -> Inline;
+    /// Its operation.
+    fn op(&self) -> u16;
+    /// Its flags.
+    fn flags(&self) -> u16;
+    /// Descriptors that travel with it.
+    fn fd_count(&self) -> u8 {
+        (self.flags() >> flags::FD_SHIFT) as u8
+    }
 }
 
 impl Dialect {
@@ -182,6 +200,14 @@ impl Header for Request {
     fn inline(&self, dialect: &Dialect) -> Inline {
         (dialect.request)(self.op)
     }
+
+    fn op(&self) -> u16 {
+        self.op
+    }
+
+    fn flags(&self) -> u16 {
+        self.flags
+    }
 }
 
 impl Header for Reply {
@@ -214,5 +240,13 @@ impl Header for Reply {
 
     fn inline(&self, dialect: &Dialect) -> Inline {
         (dialect.reply)(self.op)
+    }
+
+    fn op(&self) -> u16 {
+        self.op
+    }
+
+    fn flags(&self) -> u16 {
+        self.flags
     }
 }

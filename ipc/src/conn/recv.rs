@@ -1,10 +1,12 @@
 //! The receiving half.
 
+use super::fds::{Fds, ROOM};
 use crate::codec::{Decoder, Dialect, Event, Header, ProtocolError};
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, ReturnFlags, recvmsg};
 use std::io::{self, IoSliceMut};
-use std::os::fd::AsFd;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
 use std::vec::Vec;
 use thiserror::Error;
 use tokio::io::Interest;
@@ -35,12 +37,13 @@ pub enum RecvError {
 pub struct Receiver<H> {
     decoder: Decoder<H>,
     header_only: bool,
+    fds: Fds,
 }
 
 impl<H: Header> Receiver<H> {
     /// A receiver at the start of a connection.
     pub fn new(dialect: Dialect) -> Self {
-        Self { decoder: Decoder::new(dialect), header_only: false }
+        Self { decoder: Decoder::new(dialect), header_only: false, fds: Fds::default() }
     }
 
     /// The decoder, to change its limits.
@@ -53,7 +56,18 @@ impl<H: Header> Receiver<H> {
     /// # Errors
     /// [`RecvError::Protocol`].
     pub fn buffered_event(&mut self) -> Result<Option<Event<H>>, RecvError> {
-        Ok(self.decoder.next_event()?)
+        let event = self.decoder.next_event()?;
+        if let Some(Event::Header(header)) = &event {
+            self.fds.claim(header)?;
+        }
+        self.fds.check(self.decoder.is_idle())?;
+        Ok(event)
+    }
+
+    /// The descriptors of the record that was returned last. Those that are not taken are closed
+    /// when the next record comes.
+    pub fn take_fds(&mut self) -> Vec<OwnedFd> {
+        self.fds.take()
     }
 
     /// The next event, blocking; `None` when the peer closed the connection between two messages.
@@ -62,7 +76,7 @@ impl<H: Header> Receiver<H> {
     /// Any [`RecvError`].
     pub fn event<Fd: AsFd>(&mut self, socket: Fd) -> Result<Option<Event<H>>, RecvError> {
         loop {
-            if let Some(event) = self.decoder.next_event()? {
+            if let Some(event) = self.buffered_event()? {
                 return Ok(Some(event));
             }
             if self.receive(socket.as_fd(), RecvFlags::empty())? == 0 {
@@ -80,7 +94,7 @@ impl<H: Header> Receiver<H> {
         socket: &UnixStream,
     ) -> Result<Option<Event<H>>, RecvError> {
         loop {
-            if let Some(event) = self.decoder.next_event()? {
+            if let Some(event) = self.buffered_event()? {
                 return Ok(Some(event));
             }
             let receive = || self.receive(socket, RecvFlags::DONTWAIT);
@@ -101,7 +115,12 @@ impl<H: Header> Receiver<H> {
     fn receive<Fd: AsFd>(&mut self, socket: Fd, flags: RecvFlags) -> io::Result<usize> {
         let limit = self.spare_limit();
         self.header_only = false;
-        let n = recv_into(socket, &mut [IoSliceMut::new(self.decoder.spare(limit))], flags)?;
+        let n = recv_into(
+            socket,
+            &mut [IoSliceMut::new(self.decoder.spare(limit))],
+            flags,
+            &mut self.fds,
+        )?;
         self.decoder.commit(n);
         Ok(n)
     }
@@ -196,7 +215,7 @@ impl<H: Header> Receiver<H> {
         if direct == left {
             iov.push(IoSliceMut::new(self.decoder.spare(limit)));
         }
-        let n = recv_into(socket, &mut iov, flags)?;
+        let n = recv_into(socket, &mut iov, flags, &mut self.fds)?;
         drop(iov);
         if n == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -234,17 +253,21 @@ impl Cursor {
     }
 }
 
-/// One `recvmsg`; interrupted calls are repeated.
+/// One `recvmsg`; interrupted calls are repeated. Descriptors join the queue.
 fn recv_into<Fd: AsFd>(
     socket: Fd,
     iov: &mut [IoSliceMut<'_>],
     flags: RecvFlags,
+    fds: &mut Fds,
 ) -> io::Result<usize> {
     let flags = flags | RecvFlags::CMSG_CLOEXEC;
     loop {
-        // With no room for ancillary data the kernel closes stray descriptors and says CTRUNC.
-        let mut control = RecvAncillaryBuffer::default();
-        match recvmsg(socket.as_fd(), iov, &mut control, flags) {
+        // Of more descriptors than there is room for the kernel closes the rest and says CTRUNC.
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(ROOM))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let got = recvmsg(socket.as_fd(), iov, &mut control, flags);
+        fds.push(&mut control);
+        match got {
             Ok(got) if got.flags.contains(ReturnFlags::CTRUNC) => {
                 return Err(io::Error::new(
                     io::ErrorKind::InvalidData,

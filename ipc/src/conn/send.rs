@@ -2,15 +2,18 @@
 
 use crate::codec::Gather;
 use rustix::io::Errno;
-use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use std::io::{self, IoSlice};
-use std::os::fd::AsFd;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::vec::Vec;
 use tokio::io::Interest;
 use tokio::net::UnixStream;
 
 /// Pieces per system call.
 const SLICES_MAX: usize = 256;
+/// Descriptors per message: as many as the receiver has room for.
+const FDS_MAX: usize = super::fds::ROOM;
 
 /// Result of a send that does not wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,12 +29,14 @@ struct Progress<'g> {
     slices: Vec<&'g [u8]>,
     next: usize,
     sent: usize,
+    /// Leave with the first byte.
+    fds: &'g [BorrowedFd<'g>],
 }
 
 impl<'g> Progress<'g> {
     fn new(gather: &'g Gather<'_>, skip: usize) -> Self {
         let slices = gather.parts().map(|part| part.bytes()).collect();
-        let mut progress = Self { slices, next: 0, sent: 0 };
+        let mut progress = Self { slices, next: 0, sent: 0, fds: &[] };
         progress.advance(skip);
         progress
     }
@@ -58,7 +63,12 @@ impl<'g> Progress<'g> {
             rest.iter().take(SLICES_MAX).map(|slice| IoSlice::new(slice)).collect();
         let flags = flags | SendFlags::NOSIGNAL;
         let n = loop {
-            match sendmsg(socket.as_fd(), &iov, &mut SendAncillaryBuffer::default(), flags) {
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
+            let mut control = SendAncillaryBuffer::new(&mut space);
+            if !self.fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(self.fds)) {
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, "too many descriptors"));
+            }
+            match sendmsg(socket.as_fd(), &iov, &mut control, flags) {
                 Ok(n) => break n,
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
@@ -67,6 +77,7 @@ impl<'g> Progress<'g> {
         if n == 0 {
             return Err(io::ErrorKind::WriteZero.into());
         }
+        self.fds = &[];
         self.advance(n);
         Ok(())
     }
@@ -78,6 +89,23 @@ impl<'g> Progress<'g> {
 /// The socket's.
 pub fn send<Fd: AsFd>(socket: Fd, gather: &Gather<'_>) -> io::Result<()> {
     let mut progress = Progress::new(gather, 0);
+    while !progress.is_done() {
+        progress.step(socket.as_fd(), SendFlags::empty())?;
+    }
+    Ok(())
+}
+
+/// Sends one message with the descriptors its flags announce (at most 4), blocking. It must be the
+/// only one in the gather: descriptors travel with the first byte of their record.
+///
+/// # Errors
+/// The socket's.
+pub fn send_fds<Fd: AsFd>(
+    socket: Fd,
+    gather: &Gather<'_>,
+    fds: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    let mut progress = Progress { fds, ..Progress::new(gather, 0) };
     while !progress.is_done() {
         progress.step(socket.as_fd(), SendFlags::empty())?;
     }

@@ -36,6 +36,40 @@ pub struct HelloReply {
     pub payload_max: u32,
 }
 
+/// What a minted session covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenRange {
+    /// First byte, in the minting session's own offsets.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+    /// Bits of [`rights`](super::rights), a subset of the minting session's.
+    pub rights: u32,
+    /// Generation of an exclusive writer. Only 0, no exclusion, is supported yet.
+    pub generation: u64,
+}
+
+/// What CLEAR_FAULT gave up: writes acknowledged after `after` up to `through` may be gone, where
+/// `runs` says. Empty when there was no fault.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lost {
+    /// Durable sequence.
+    pub after: u64,
+    /// Newest acknowledged sequence.
+    pub through: u64,
+    /// Bytes in all runs, also those left out.
+    pub bytes: u64,
+    /// Start and length of each run in bytes, ascending, at most [`Lost::RUNS_MAX`].
+    pub runs: Vec<(u64, u64)>,
+    /// True when there were more.
+    pub more: bool,
+}
+
+impl Lost {
+    /// Most runs that are named.
+    pub const RUNS_MAX: usize = 1024;
+}
+
 /// What stands between an acknowledged write and stable media. A number outside the named ones is
 /// to be read as [`CacheWire::UNKNOWN`]: it promises nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,25 +1,30 @@
 //! `fault:SPEC:STORE`: a backend that fails where it is told to.
 //!
-//! SPEC is a comma-separated list:
+//! SPEC is a comma-separated list of rules:
 //!
 //! | rule | effect |
 //! |---|---|
+//! | `KIND SELECT[/ACTION]` | KIND: `read`, `write` (write, zero and discard) or `flush` |
+//! | SELECT `=N`, `=N+`, `=N-M`, `=all` | by number, counted from 1 for each kind |
+//! | SELECT `@START+LEN` | requests that touch these bytes (not for flush) |
+//! | SELECT `%PERCENT~SEED` | with this probability, decided by number and seed alone |
+//! | ACTION `eio` (default), `enospc` | it fails and is not executed |
+//! | ACTION `short` | whole blocks of its first half are done, then EIO (not for flush) |
+//! | ACTION `5ms`, `200us`, `1s` | it takes that much longer; several add up |
 //! | `unflushable`, `unknown` | the cache class; every flush is EOPNOTSUPP |
-//! | `flush=N`, `flush=N+`, `flush=all` | the Nth flush fails with EIO (and all after it; all) |
-//! | `read=N`, `write=N` (`N+`, `all`) | the Nth request fails with EIO |
-//! | `read@START+LEN`, `write@START+LEN` | requests that touch the bytes fail with EIO |
 //! | `die=N` | half of the Nth write is done, then the process exits at once |
 //! | `gone=N` | from the Nth write on the store is gone: nothing is executed, sessions end |
 //!
-//! Counts start at 1. A failed read or write is not executed; a failed flush is not forwarded.
+//! A failed flush is not forwarded. Delays pass on the clock of the store's device models.
 
 mod spec;
 
-pub use spec::FaultSpec;
+use spec::Verdict;
+pub use spec::{FAULT_HELP, FaultSpec};
 
-use super::{Backend, BackendOp, Submission};
+use super::{Backend, BackendOp, Clock, Submission};
 use async_trait::async_trait;
-use seawall_blockdev::{Caps, DevError};
+use seawall_blockdev::{Caps, DevError, Run};
 use std::boxed::Box;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -31,6 +36,7 @@ pub const DIE_STATUS: i32 = 86;
 pub struct FaultBackend {
     inner: Box<dyn Backend>,
     spec: Mutex<FaultSpec>,
+    clock: Clock,
     caps: Caps,
     reads: AtomicU64,
     writes: AtomicU64,
@@ -39,8 +45,13 @@ pub struct FaultBackend {
 }
 
 impl FaultBackend {
-    /// Puts the faults over `inner`.
+    /// Puts the faults over `inner`; delays are real.
     pub fn new(spec: FaultSpec, inner: Box<dyn Backend>) -> Self {
+        Self::with_clock(spec, inner, Clock::wall())
+    }
+
+    /// Puts the faults over `inner`; delays pass on `clock`.
+    pub fn with_clock(spec: FaultSpec, inner: Box<dyn Backend>, clock: Clock) -> Self {
         let mut caps = inner.caps();
         if let Some(class) = spec.class {
             caps.cache = class;
@@ -49,6 +60,7 @@ impl FaultBackend {
         Self {
             inner,
             spec: Mutex::new(spec),
+            clock,
             caps,
             reads: AtomicU64::new(0),
             writes: AtomicU64::new(0),
@@ -74,30 +86,57 @@ impl FaultBackend {
         };
         let nth = counter.fetch_add(1, Ordering::AcqRel).saturating_add(1);
         if s.op.is_write() && spec.die.is_some_and(|at| nth >= at) {
-            self.die(&s.op).await;
+            self.die(&mut s.op).await;
         }
         if s.op.is_write() && spec.gone.is_some_and(|at| nth >= at) {
             self.gone.store(true, Ordering::Release);
         }
+        let verdict = rules.judge(nth, Some(run));
+        self.wait(verdict);
         if self.gone.load(Ordering::Acquire) {
             s.result = Err(DevError::Gone);
-        } else if rules.hits(nth, run) {
+        } else if let Some(error) = verdict.fail {
+            s.result = Err(error);
+        } else if verdict.short {
+            self.first_half(&mut s.op).await;
             s.result = Err(DevError::Io);
         } else {
             self.inner.submit(core::slice::from_mut(s)).await;
         }
     }
 
-    /// A server that dies in the middle of a write: whole blocks of the first half are written.
-    async fn die(&self, op: &BackendOp<'_>) -> ! {
-        if let BackendOp::Write { start, buf, .. } = op {
-            let block = (self.caps.logical as usize).max(1);
-            let half = buf.len() / 2 / block * block;
-            if let Some(buf) = buf.get(..half).filter(|buf| !buf.is_empty()) {
-                let op = BackendOp::Write { start: *start, buf, fua: false };
-                self.inner.submit(&mut [Submission::new(op)]).await;
-            }
+    fn wait(&self, verdict: Verdict) {
+        if !verdict.delay.is_zero() {
+            let nanos = u64::try_from(verdict.delay.as_nanos()).unwrap_or(u64::MAX);
+            self.clock.advance(nanos);
         }
+    }
+
+    /// Executes whole blocks of the first half of a request.
+    async fn first_half(&self, op: &mut BackendOp<'_>) {
+        let block = u64::from(self.caps.logical.max(1));
+        let half = op.run().len / 2 / block * block;
+        let len = usize::try_from(half).unwrap_or(usize::MAX);
+        let cut = |run: &Run| Run::new(run.start, half);
+        let op = match op {
+            BackendOp::Read { start, buf } => {
+                BackendOp::Read { start: *start, buf: buf.get_mut(..len).unwrap_or_default() }
+            }
+            BackendOp::Write { start, buf, .. } => {
+                let buf = buf.get(..len).unwrap_or_default();
+                BackendOp::Write { start: *start, buf, fua: false }
+            }
+            BackendOp::Zero { run, keep } => BackendOp::Zero { run: cut(run), keep: *keep },
+            BackendOp::Discard { run } => BackendOp::Discard { run: cut(run) },
+        };
+        if half > 0 {
+            self.inner.submit(&mut [Submission::new(op)]).await;
+        }
+    }
+
+    /// A server that dies in the middle of a write.
+    async fn die(&self, op: &mut BackendOp<'_>) -> ! {
+        self.first_half(op).await;
         std::process::exit(DIE_STATUS)
     }
 }
@@ -129,13 +168,16 @@ impl Backend for FaultBackend {
         if !self.caps.cache.can_promise() {
             return Err(DevError::Unsupported);
         }
-        if self.spec().flushes.hits_nth(nth) {
-            return Err(DevError::Io);
+        let verdict = self.spec().flushes.judge(nth, None);
+        self.wait(verdict);
+        if let Some(error) = verdict.fail {
+            return Err(error);
         }
         self.inner.flush().await
     }
 
     fn flush_is_instant(&self) -> bool {
-        self.inner.flush_is_instant()
+        let real = matches!(self.clock, Clock::Wall(_)) && self.spec().flushes.has_delay();
+        self.inner.flush_is_instant() && !real
     }
 }

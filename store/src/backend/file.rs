@@ -1,4 +1,5 @@
-//! `file:PATH`: a regular file or a block device, through the kernel's page cache.
+//! `file:PATH`: a regular file or a block device, through the kernel's page cache or, with
+//! `?direct`, past it.
 //!
 //! * A flush is `fdatasync`. `Write::flush` of a file does nothing and is never used. Growth
 //!   happens only when the file is opened and is made durable with `fsync` of the file and of its
@@ -9,13 +10,16 @@
 //!   mounted. A second writer gets EBUSY.
 //! * Acknowledged writes are in the kernel, so they survive the death of this process.
 
+mod direct;
+
 use super::writev::{dev_error, read_full, write_full};
 use super::{Backend, BackendOp, Submission};
 use crate::error::StoreError;
 use async_trait::async_trait;
+use direct::Align;
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
 use rustix::io::Errno;
-use seawall_blockdev::{CacheClass, Caps, DevError, Run};
+use seawall_blockdev::{CacheClass, Caps, DevError, PageBuf, Run};
 use std::boxed::Box;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Seek, SeekFrom};
@@ -36,6 +40,8 @@ pub struct FileOptions {
     pub read_only: bool,
     /// Creates the file if it is not there and sets its length to this many bytes.
     pub create_size: Option<u64>,
+    /// Past the page cache (`O_DIRECT`).
+    pub direct: bool,
 }
 
 /// A file or block device.
@@ -43,6 +49,8 @@ pub struct FileOptions {
 pub struct FileBackend {
     file: File,
     caps: Caps,
+    /// With `direct`.
+    align: Option<Align>,
 }
 
 impl FileBackend {
@@ -60,9 +68,9 @@ impl FileBackend {
         if options.create_size.is_some() && !options.read_only && !is_block {
             open.create(true);
         }
-        if is_block && !options.read_only {
-            open.custom_flags(OFlags::EXCL.bits().cast_signed());
-        }
+        let exclusive = if is_block && !options.read_only { OFlags::EXCL } else { OFlags::empty() };
+        let direct = if options.direct { OFlags::DIRECT } else { OFlags::empty() };
+        open.custom_flags((exclusive | direct).bits().cast_signed());
         let mut file = open.open(path).map_err(|e| match Errno::from_io_error(&e) {
             Some(Errno::BUSY) => StoreError::Busy { what: path.display().to_string() },
             _ => StoreError::file("open", path, e),
@@ -81,8 +89,10 @@ impl FileBackend {
                 sync_directory(path).map_err(fail("flush the directory of"))?;
             }
         }
+        let align = options.direct.then(|| Align::of(&file)).transpose();
+        let align = align.map_err(fail("use direct I/O on"))?;
         let (logical, physical) =
-            block_sizes(&file, kind.is_block_device()).map_err(fail("ask"))?;
+            block_sizes(&file, kind.is_block_device(), align.as_ref()).map_err(fail("examine"))?;
         let size = file.seek(SeekFrom::End(0)).map_err(fail("measure"))?;
         let size = size.checked_div(u64::from(logical)).unwrap_or(0) * u64::from(logical);
         if size == 0 {
@@ -100,7 +110,19 @@ impl FileBackend {
             acked_survives_server_death: true,
             read_only: options.read_only,
         };
-        Ok(Self { file, caps })
+        Ok(Self { file, caps, align })
+    }
+
+    /// True when the kernel takes this buffer as it is.
+    fn fits(&self, buf: &[u8]) -> bool {
+        self.align.is_none_or(|align| align.fits(buf))
+    }
+
+    fn read(&self, start: u64, buf: &mut [u8]) -> Result<(), DevError> {
+        if self.fits(buf) {
+            return read_full(&self.file, start, buf);
+        }
+        direct::read_through(&self.file, start, buf)
     }
 
     fn zero(&self, run: Run, keep: bool) -> Result<(), DevError> {
@@ -123,12 +145,12 @@ impl FileBackend {
     }
 
     fn write_zeroes(&self, run: Run) -> Result<(), DevError> {
-        static ZEROES: [u8; 65_536] = [0; 65_536];
+        let zeroes = PageBuf::try_zeroed(65_536).ok_or(DevError::NoMemory)?;
         let mut at = run.start;
         let mut left = run.len;
         while left > 0 {
-            let n = usize::try_from(left).unwrap_or(usize::MAX).min(ZEROES.len());
-            write_full(&self.file, at, &[ZEROES.get(..n).unwrap_or_default()], false)?;
+            let n = usize::try_from(left).unwrap_or(usize::MAX).min(zeroes.len());
+            write_full(&self.file, at, &[zeroes.get(..n).unwrap_or_default()], false)?;
             at = at.saturating_add(n as u64);
             left = left.saturating_sub(n as u64);
         }
@@ -144,8 +166,13 @@ impl FileBackend {
         let mut dsync = false;
         for s in batch.iter().take(MERGE_MAX) {
             let BackendOp::Write { start, buf, fua } = &s.op else { break };
-            if first.is_some() && (*start != end || *fua != dsync) {
+            if first.is_some() && (*start != end || *fua != dsync || !self.fits(buf)) {
                 break;
+            }
+            if !self.fits(buf) {
+                let result = direct::write_through(&self.file, *start, buf, *fua);
+                batch.iter_mut().take(1).for_each(|s| s.result = result);
+                return 1;
             }
             first.get_or_insert(*start);
             dsync = *fua;
@@ -172,13 +199,15 @@ fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-fn block_sizes(file: &File, is_block: bool) -> io::Result<(u32, u32)> {
+fn block_sizes(file: &File, is_block: bool, align: Option<&Align>) -> io::Result<(u32, u32)> {
+    let least = align.map_or(1, |align| align.block);
     if !is_block {
-        return Ok((FILE_BLOCK, FILE_BLOCK));
+        let logical = FILE_BLOCK.max(least);
+        return Ok((logical, logical));
     }
-    let logical = rustix::fs::ioctl_blksszget(file)?;
+    let logical = rustix::fs::ioctl_blksszget(file)?.max(least);
     let physical = rustix::fs::ioctl_blkpbszget(file)?;
-    Ok((logical.max(1), physical.max(logical)))
+    Ok((logical, physical.max(logical)))
 }
 
 #[async_trait]
@@ -194,7 +223,7 @@ impl Backend for FileBackend {
                 Some(Submission { op: BackendOp::Write { .. }, .. }) => self.write_adjacent(rest),
                 Some(s) => {
                     s.result = match &mut s.op {
-                        BackendOp::Read { start, buf } => read_full(&self.file, *start, buf),
+                        BackendOp::Read { start, buf } => self.read(*start, buf),
                         BackendOp::Zero { run, keep } => self.zero(*run, *keep),
                         BackendOp::Discard { run } => {
                             self.allocate(FallocateFlags::PUNCH_HOLE, *run)

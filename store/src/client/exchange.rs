@@ -8,6 +8,7 @@ use seawall_ipc::conn::{Receiver, RecvError, send};
 use seawall_ipc::storeproto::{DIALECT, op};
 use seawall_ipc::{Event, Gather, Reply, Request, Status};
 use std::net::Shutdown;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 use std::vec::Vec;
@@ -19,6 +20,8 @@ pub(super) enum Data<'d, 'b> {
     Control {
         body: &'d [u8],
         answer: &'d mut Vec<u8>,
+        /// Descriptors that came with the reply.
+        fds: &'d mut Vec<OwnedFd>,
     },
     /// Write payloads: one piece per request.
     Out(&'d Plan<&'b [u8]>),
@@ -203,7 +206,12 @@ impl Client {
         if !self.lock().is_known(reply.cookie) {
             return Err(self.die(DevError::Protocol, &"reply to a request that is not under way"));
         }
-        let mut letter = Letter { reply, payload: PageBuf::default(), body: Vec::new() };
+        let mut letter = Letter {
+            reply,
+            payload: PageBuf::default(),
+            body: Vec::new(),
+            fds: receiver.take_fds(),
+        };
         if reply.inline_len > 0 {
             match receiver.event(&self.socket).map_err(|e| self.fail(e))? {
                 Some(Event::Body(body)) => letter.body = body,
@@ -241,6 +249,9 @@ impl Progress<'_, '_> {
         receiver: &mut Receiver<Reply>,
         socket: &std::os::unix::net::UnixStream,
     ) -> Result<(), RecvError> {
+        if let Data::Control { fds, .. } = &mut self.data {
+            **fds = receiver.take_fds();
+        }
         if reply.inline_len == 0 {
             return Ok(());
         }
@@ -290,8 +301,9 @@ impl Progress<'_, '_> {
         let cookies = (call.base..).take(self.sent);
         for cookie in cookies {
             let Some(letter) = shared.mail.remove(&cookie) else { continue };
-            if let Data::Control { answer, .. } = &mut self.data {
+            if let Data::Control { answer, fds, .. } = &mut self.data {
                 **answer = letter.body;
+                **fds = letter.fds;
             }
             if let Data::In(plan) = &mut self.data
                 && !letter.payload.is_empty()

@@ -3,6 +3,7 @@
 use seawall_blockdev::{DevError, PageBuf};
 use seawall_ipc::Reply;
 use std::collections::HashMap;
+use std::os::fd::OwnedFd;
 use std::vec::Vec;
 
 /// A reply that another thread received.
@@ -11,6 +12,7 @@ pub(super) struct Letter {
     pub(super) reply: Reply,
     pub(super) payload: PageBuf,
     pub(super) body: Vec<u8>,
+    pub(super) fds: Vec<OwnedFd>,
 }
 
 /// Cookies of one call under way.

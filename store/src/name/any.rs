@@ -46,6 +46,20 @@ impl AnyStore {
         }
     }
 
+    /// Writes and makes everything acknowledged durable; to a server both leave in one send.
+    ///
+    /// # Errors
+    /// The first of a write, else that of the sync.
+    pub fn write_sync(&mut self, runs: &[WriteRun<'_>], tag: Tag) -> Result<Seq, DevError> {
+        match self {
+            Self::Local(store) => {
+                store.write(runs, WriteFlags::default())?;
+                store.sync(tag)
+            }
+            Self::Remote(client) => client.write_sync(runs, tag),
+        }
+    }
+
     /// Says goodbye to a server. Dropping does the same without reporting.
     ///
     /// # Errors

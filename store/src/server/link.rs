@@ -4,11 +4,12 @@
 //! holds `busy` sends, and sends what others queued before it lets go. The flush thread never
 //! blocks on a client: what the socket does not take at once is finished by another thread.
 
-use seawall_ipc::Gather;
-use seawall_ipc::conn::{Sent, send, send_now};
+use seawall_ipc::conn::{Sent, send, send_fds, send_now};
 use seawall_ipc::storeproto::DIALECT;
+use seawall_ipc::{Gather, Reply, flags};
 use std::io;
 use std::net::Shutdown;
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::vec::Vec;
@@ -64,6 +65,21 @@ impl Link {
         queue.busy = true;
         drop(queue);
         let sent = send(&self.socket, &gather);
+        self.send_queued(sent)
+    }
+
+    /// The session's own thread: sends one reply with a descriptor, blocking. It is a message of its
+    /// own, so that the descriptor travels with the record's first byte.
+    pub(super) fn send_fd(&self, reply: &Reply, fd: BorrowedFd<'_>) -> io::Result<()> {
+        let mut queue = self.lock();
+        while queue.busy {
+            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+        queue.busy = true;
+        drop(queue);
+        let mut gather = Gather::new(DIALECT);
+        gather.message(&Reply { flags: reply.flags | 1 << flags::FD_SHIFT, ..*reply });
+        let sent = send_fds(&self.socket, &gather, &[fd]);
         self.send_queued(sent)
     }
 

@@ -9,8 +9,8 @@ use crate::error::StoreError;
 use crate::ledger::Want;
 use crate::session::{Core, CoreLimits, Effect, SessionId};
 use seawall_blockdev::DevError;
-use seawall_ipc::Gather;
 use seawall_ipc::storeproto::{DIALECT, Stats};
+use seawall_ipc::{Gather, Reply};
 use std::collections::HashMap;
 use std::io;
 use std::net::Shutdown;
@@ -36,11 +36,21 @@ pub struct ServeOptions {
     pub limits: CoreLimits,
 }
 
+/// Sessions that are connected.
+#[derive(Default)]
+struct Links {
+    by_id: HashMap<SessionId, Arc<Link>>,
+    /// The server ends: there will be no more.
+    closed: bool,
+}
+
 /// What all sessions share.
 pub(super) struct Hub {
     core: Mutex<Core>,
     backend: Arc<dyn Backend>,
-    links: Mutex<HashMap<SessionId, Arc<Link>>>,
+    links: Mutex<Links>,
+    /// Held from the end of a flush until the replies it brings are queued.
+    delivery: Mutex<()>,
     /// Signalled when a session ended.
     ended: Condvar,
     runtime: Handle,
@@ -55,21 +65,38 @@ impl Hub {
         &*self.backend
     }
 
-    fn links(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Link>>> {
+    fn links(&self) -> MutexGuard<'_, Links> {
         self.links.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn deliver(&self) -> MutexGuard<'_, ()> {
+        self.delivery.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until replies that other threads took from the core are queued on their links.
+    pub(super) fn settle(&self) {
+        drop(self.deliver());
     }
 
     /// Acts on effects: starts a flush, sends other sessions' replies; returns the session's own.
     /// An instant flush runs here and its effects are acted on as well.
     pub(super) fn spread(self: &Arc<Self>, id: SessionId, fx: &mut Vec<Effect>) -> Vec<OwnReply> {
         let mut own = Vec::new();
+        let mut delivering = None;
         while !fx.is_empty() {
             let mut flush = false;
             let mut others: HashMap<SessionId, Gather<'_>> = HashMap::new();
             for effect in fx.drain(..) {
                 match effect {
                     Effect::Flush => flush = true,
-                    Effect::Reply { id: to, reply, body } if to == id => own.push((reply, body)),
+                    Effect::Reply { id: to, reply, body } if to == id => {
+                        own.push(OwnReply { reply, body, fd: None });
+                    }
+                    Effect::Mint { minted, reply, .. } => own.push(self.mint(id, minted, reply)),
+                    Effect::LossAccepted { id, lost } => {
+                        let (session, bytes) = (id, lost.bytes);
+                        tracing::warn!(session, bytes, runs = ?lost.runs, "loss accepted");
+                    }
                     Effect::Reply { id: to, reply, body } => {
                         let gather = others.entry(to).or_insert_with(|| Gather::new(DIALECT));
                         gather.message_with_body(&reply, &body);
@@ -77,13 +104,15 @@ impl Hub {
                 }
             }
             for (to, gather) in others {
-                let link = self.links().get(&to).cloned();
+                let link = self.links().by_id.get(&to).cloned();
                 if let Some(link) = link {
                     link.push(&gather.to_vec(), &self.runtime);
                 }
             }
+            drop(delivering.take());
             if flush && self.backend.flush_is_instant() {
                 let result = block_on(self.backend.flush());
+                delivering = Some(self.deliver());
                 self.core().flush_done(result, fx);
             } else if flush {
                 let hub = Arc::clone(self);
@@ -98,11 +127,13 @@ impl Hub {
         loop {
             let result = block_on(self.backend.flush());
             let mut effects = Vec::new();
+            let delivering = self.deliver();
             self.core().flush_done(result, &mut effects);
             let again = effects.contains(&Effect::Flush);
             effects.retain(|effect| *effect != Effect::Flush);
             // No session has number 0, so every reply goes to its link.
             self.spread(0, &mut effects);
+            drop(delivering);
             if !again {
                 return;
             }
@@ -119,8 +150,39 @@ impl Hub {
             let (pid, uid) = (peer.pid.as_raw_nonzero().get(), peer.uid.as_raw());
             tracing::info!(session = id, pid, uid, "session opened");
         }
+        self.start(id, socket)
+    }
+
+    /// Makes the socket of a minted session.
+    fn mint(self: &Arc<Self>, id: SessionId, minted: SessionId, reply: Reply) -> OwnReply {
+        let made = UnixStream::pair().and_then(|(ours, theirs)| {
+            self.start(minted, ours)?;
+            Ok(theirs)
+        });
+        match made {
+            Ok(theirs) => {
+                tracing::info!(session = minted, by = id, "session minted");
+                OwnReply { reply, body: Vec::new(), fd: Some(theirs.into()) }
+            }
+            Err(error) => {
+                tracing::error!(session = minted, by = id, %error, "cannot mint a session");
+                let reply = self.core().mint_failed(id, minted, reply);
+                OwnReply { reply, body: Vec::new(), fd: None }
+            }
+        }
+    }
+
+    /// Starts the thread of a session.
+    fn start(self: &Arc<Self>, id: SessionId, socket: UnixStream) -> io::Result<()> {
         let link = Arc::new(Link::new(socket));
-        self.links().insert(id, Arc::clone(&link));
+        let mut links = self.links();
+        if links.closed {
+            drop(links);
+            self.forget(id);
+            return Err(io::Error::other("the server ends"));
+        }
+        links.by_id.insert(id, Arc::clone(&link));
+        drop(links);
         let hub = Arc::clone(self);
         let thread = std::thread::Builder::new().name(std::format!("session-{id}"));
         let started = thread.spawn(move || {
@@ -135,7 +197,7 @@ impl Hub {
 
     fn forget(&self, id: SessionId) {
         self.core().close_session(id);
-        if let Some(link) = self.links().remove(&id) {
+        if let Some(link) = self.links().by_id.remove(&id) {
             link.shutdown(Shutdown::Both);
         }
         self.ended.notify_all();
@@ -144,11 +206,12 @@ impl Hub {
     /// Lets sessions finish what has arrived; after a grace period they are cut off.
     fn finish_sessions(&self) {
         let mut links = self.links();
-        links.values().for_each(|link| link.shutdown(Shutdown::Read));
-        let all_ended = |links: &mut HashMap<SessionId, Arc<Link>>| !links.is_empty();
+        links.closed = true;
+        links.by_id.values().for_each(|link| link.shutdown(Shutdown::Read));
+        let all_ended = |links: &mut Links| !links.by_id.is_empty();
         let waited = self.ended.wait_timeout_while(links, STOP_GRACE, all_ended);
         links = waited.unwrap_or_else(PoisonError::into_inner).0;
-        links.values().for_each(|link| link.shutdown(Shutdown::Both));
+        links.by_id.values().for_each(|link| link.shutdown(Shutdown::Both));
         let waited = self.ended.wait_while(links, all_ended);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
@@ -203,6 +266,7 @@ impl Server {
             core: Mutex::new(core),
             backend,
             links: Mutex::default(),
+            delivery: Mutex::default(),
             ended: Condvar::new(),
             runtime: runtime.handle().clone(),
         });

@@ -11,6 +11,7 @@ use seawall_blockdev::{DevError, PageBuf};
 use seawall_ipc::conn::RecvError;
 use seawall_ipc::storeproto::DIALECT;
 use seawall_ipc::{Gather, Reply};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::vec::Vec;
 
@@ -27,6 +28,15 @@ enum End {
 struct Placed {
     job: Job,
     place: Range<usize>,
+}
+
+/// A batch on its way to the backend.
+#[derive(Default)]
+struct Admitted {
+    placed: Vec<Placed>,
+    /// Replies that go out behind all others: of canceled jobs, each followed by its CANCEL's.
+    late: Vec<Reply>,
+    closing: Option<CloseReason>,
 }
 
 /// Serves one session until it ends, then waits until everything it asked for is answered.
@@ -84,7 +94,7 @@ fn execute(
     arena: &mut PageBuf,
 ) -> Result<(), End> {
     let mut effects = Vec::new();
-    let (placed, closing) = admit(hub, id, items, &mut effects);
+    let Admitted { placed, late, closing } = admit(hub, id, items, &mut effects);
     // A SYNC among these must not wait for the batch: its flush may start now.
     let mut own = hub.spread(id, &mut effects);
     let results = run_jobs(hub, &placed, arena);
@@ -102,13 +112,22 @@ fn execute(
     }
     own.extend(hub.spread(id, &mut effects));
     let mut gather = Gather::new(DIALECT);
-    for (reply, body) in &own {
-        gather.message_with_body(reply, body);
+    if !late.is_empty() {
+        // The reply to a CANCEL comes after its target's, which another thread may have.
+        hub.settle();
+        link.send(Gather::new(DIALECT)).map_err(End::Send)?;
+    }
+    for o in &own {
+        match &o.fd {
+            Some(fd) => link.send_fd(&o.reply, fd.as_fd()).map_err(End::Send)?,
+            None => gather.message_with_body(&o.reply, &o.body),
+        }
     }
     for (reply, place) in &replies {
         let bytes = arena.get(place.clone()).unwrap_or_default();
         gather.message_with_payload(reply, [bytes]);
     }
+    late.iter().for_each(|reply| gather.message(reply));
     link.send(gather).map_err(End::Send)?;
     if results.contains(&Err(DevError::Gone)) {
         return Err(End::Gone);
@@ -116,22 +135,29 @@ fn execute(
     closing.map_or(Ok(()), |reason| Err(End::Closed(reason)))
 }
 
-fn admit(
-    hub: &Hub,
-    id: SessionId,
-    items: &mut Vec<Item>,
-    effects: &mut Vec<Effect>,
-) -> (Vec<Placed>, Option<CloseReason>) {
-    let mut placed = Vec::with_capacity(items.len());
+fn admit(hub: &Hub, id: SessionId, items: &mut Vec<Item>, effects: &mut Vec<Effect>) -> Admitted {
+    let mut batch = Admitted::default();
+    batch.placed.reserve(items.len());
     let mut core = hub.core();
     for item in items.drain(..) {
         match core.request(id, &item.request, &item.body, effects) {
             Step::Done => {}
-            Step::Io(job) => placed.push(Placed { job, place: item.place }),
-            Step::Close(reason) => return (placed, Some(reason)),
+            Step::Io(job) => batch.placed.push(Placed { job, place: item.place }),
+            Step::Cancel(cancel) => {
+                let queued = batch.placed.iter().position(|p| p.job.cookie == cancel.target);
+                if let Some(at) = queued {
+                    let job = batch.placed.remove(at).job;
+                    batch.late.push(core.job_canceled(&job, effects));
+                }
+                batch.late.push(core.cancel_done(cancel, queued.is_some()));
+            }
+            Step::Close(reason) => {
+                batch.closing = Some(reason);
+                break;
+            }
         }
     }
-    (placed, None)
+    batch
 }
 
 /// Hands the jobs to the backend as one batch, each with its slice of the arena.
@@ -164,5 +190,9 @@ fn run_jobs(hub: &Hub, placed: &[Placed], arena: &mut PageBuf) -> Vec<Result<(),
     batch.iter().map(|s| s.result).collect()
 }
 
-/// A reply with a control body, for this session.
-pub(super) type OwnReply = (Reply, Vec<u8>);
+/// A reply with a control body or a descriptor, for this session.
+pub(super) struct OwnReply {
+    pub(super) reply: Reply,
+    pub(super) body: Vec<u8>,
+    pub(super) fd: Option<OwnedFd>,
+}

@@ -63,6 +63,12 @@ impl Drain {
         self.ready().pop()
     }
 
+    /// Takes a waiting SYNC out.
+    pub(super) fn cancel(&mut self, cookie: u64) -> Option<PendingSync> {
+        let at = self.waiting.iter().position(|sync| sync.cookie == cookie)?;
+        self.waiting.remove(at)
+    }
+
     /// SYNCs whose earlier writes have all ended, in order.
     pub(super) fn ready(&mut self) -> Vec<Drained> {
         let mut out = Vec::new();

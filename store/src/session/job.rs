@@ -1,11 +1,12 @@
 //! What the core asks of its host.
 
-use super::SessionId;
+use super::{Cancel, SessionId};
 use crate::ledger::Started;
 use crate::stats::Count;
 use alloc::vec::Vec;
 use seawall_blockdev::{DevError, Run, Tag};
 use seawall_ipc::Reply;
+use seawall_ipc::storeproto::{Lost, rights};
 
 /// What becomes of a request.
 #[derive(Debug)]
@@ -14,6 +15,10 @@ pub enum Step {
     Done,
     /// The host executes this and reports it.
     Io(Job),
+    /// The host drops the job of that cookie if it has not started it and reports it with
+    /// [`super::Core::job_canceled`]; either way it then asks [`super::Core::cancel_done`] for the
+    /// reply.
+    Cancel(Cancel),
     /// The host sends what is in the effects, then closes the connection.
     Close(CloseReason),
 }
@@ -68,6 +73,15 @@ impl JobKind {
         !matches!(self, Self::Read)
     }
 
+    /// The right it takes.
+    pub(super) fn right(self) -> u32 {
+        match self {
+            Self::Read => rights::READ,
+            Self::Write { .. } | Self::Zero { .. } => rights::WRITE,
+            Self::Discard => rights::DISCARD,
+        }
+    }
+
     pub(super) fn is_fua(self) -> bool {
         matches!(self, Self::Write { fua: true })
     }
@@ -113,6 +127,23 @@ pub enum Effect {
         reply: Reply,
         /// Its control body, empty if it has none.
         body: Vec<u8>,
+    },
+    /// Make a connected pair of sockets, serve one end as session `minted`, and send the reply with
+    /// the other end; if that fails, send what [`super::Core::mint_failed`] returns.
+    Mint {
+        /// The session that asked.
+        id: SessionId,
+        /// The new one.
+        minted: SessionId,
+        /// The reply.
+        reply: Reply,
+    },
+    /// Log that a client accepted the loss of data.
+    LossAccepted {
+        /// The session that did.
+        id: SessionId,
+        /// What is lost.
+        lost: Lost,
     },
     /// Flush the device, then call [`super::Core::flush_done`]. Never asked for twice at a time.
     Flush,

@@ -4,7 +4,8 @@ use super::drain::{Drain, Drained, PendingSync};
 use crate::stats::Tally;
 use alloc::string::String;
 use alloc::vec::Vec;
-use seawall_blockdev::DevError;
+use seawall_blockdev::{DevError, Run};
+use seawall_ipc::Status;
 use seawall_ipc::storeproto::limit;
 
 /// Limits of a store.
@@ -28,8 +29,11 @@ impl Default for CoreLimits {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Member {
+    /// The part of the device it sees.
+    pub(super) window: Run,
+    rights: u32,
     pub(super) greeted: bool,
     pub(super) client: String,
     pub(super) in_flight: u32,
@@ -39,6 +43,24 @@ pub(super) struct Member {
 }
 
 impl Member {
+    pub(super) fn new(window: Run, rights: u32) -> Self {
+        Self {
+            window,
+            rights,
+            greeted: false,
+            client: String::new(),
+            in_flight: 0,
+            tally: Tally::default(),
+            next_index: 0,
+            drain: Drain::default(),
+        }
+    }
+
+    /// True when it has all of these rights.
+    pub(super) fn may(&self, rights: u32) -> bool {
+        self.rights & rights == rights
+    }
+
     /// A request begins; returns its place in the session's order.
     pub(super) fn begin(&mut self, is_write: bool) -> u64 {
         let index = self.next_index;
@@ -52,10 +74,20 @@ impl Member {
 
     /// It is answered.
     pub(super) fn end(&mut self, index: u64, is_write: bool, result: Result<(), DevError>) {
+        self.end_with(index, is_write, result.err().map(crate::wire::status_of));
+    }
+
+    /// It is answered, with this status unless it succeeded.
+    pub(super) fn end_with(&mut self, index: u64, is_write: bool, error: Option<Status>) {
         self.in_flight = self.in_flight.saturating_sub(1);
         if is_write {
-            self.drain.end(index, result.err().map(crate::wire::status_of));
+            self.drain.end(index, error);
         }
+    }
+
+    /// Takes a SYNC back that still waits for writes.
+    pub(super) fn cancel_drain(&mut self, cookie: u64) -> Option<PendingSync> {
+        self.drain.cancel(cookie)
     }
 
     pub(super) fn drain(&mut self, sync: PendingSync) -> Option<Drained> {

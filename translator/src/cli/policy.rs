@@ -35,9 +35,9 @@ mod tests {
         assert!(e.contains("'hurd'") && e.contains("hurd-full"), "{e}");
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mine.toml");
-        std::fs::write(&path, "base = \"lax\"\n").unwrap();
+        std::fs::write(&path, "base = \"laxx\"\n").unwrap();
         let e = std::format!("{:#}", load(path.to_str().unwrap()).unwrap_err());
-        assert!(e.contains("mine.toml") && e.contains("lax"), "{e}");
+        assert!(e.contains("mine.toml") && e.contains("laxx"), "{e}");
         std::fs::write(&path, "base = \"hurd-full\"\nname = \"mine\"\n").unwrap();
         assert_eq!(load(path.to_str().unwrap()).unwrap().name, "mine");
     }
