@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 /// The price and the protection of durability policies.
 ///
-/// Without a verb: the main job, every preset under the workloads fsync-loop and tree, in virtual
+/// Without a verb: the main job, six presets under the workloads fsync-loop and tree, in virtual
 /// time on a model of an SSD and in real time through two server processes, in under a minute.
 #[derive(Parser)]
 #[command(name = "seawall", version)]
@@ -49,7 +49,7 @@ struct MainArgs {
     /// Workloads instead of all: see `seawall list workloads`.
     #[arg(long, value_delimiter = ',', value_name = "W,..")]
     workload: Vec<String>,
-    /// Policies instead of all presets: see `seawall list policies`.
+    /// Policies instead of the six of the main job: see `seawall list policies`.
     #[arg(long, value_delimiter = ',', value_name = "A,..")]
     policy: Vec<String>,
 }
