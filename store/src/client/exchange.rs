@@ -112,7 +112,7 @@ impl Client {
     fn die(&self, error: DevError, why: &dyn core::fmt::Display) -> DevError {
         let mut shared = self.lock();
         let error = *shared.dead.get_or_insert_with(|| {
-            tracing::warn!(peer = %self.peer, reason = %why, "store connection ended");
+            tracing::info!(peer = %self.peer, reason = %why, "store connection ended");
             error
         });
         drop(shared);
