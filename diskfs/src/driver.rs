@@ -236,6 +236,14 @@ fn reap<H: Host>(host: &mut H, ctx: &Ctx) {
     }
 }
 
+/// Checks at mount what every operation relies on. Run it before the volume is offered to anybody.
+///
+/// # Errors
+/// `Corrupt` with the place; `Io`.
+pub fn check_mount<H: Host>(host: &mut H, ctx: &Ctx) -> Result<(), FsError> {
+    run(host, ctx, |fs, t| fs.check_mount(ctx, t))
+}
+
 /// Frees what the volume's last user left without a name. Run it right after mounting for writing.
 /// Returns how many inodes there were; see [`Fs::recover`].
 ///
@@ -319,6 +327,11 @@ fn settle<H: Host>(host: &mut H, ctx: &Ctx, site: Site) -> Result<(), FsError> {
     }
     reap(host, ctx);
     run_plan(host, PlanReq::Whole(site))?;
+    // A policy that only warns ends the pass with Ok although writes failed.
+    host.with(|fs| match fs.write_error.filter(|_| fs.is_dirty()) {
+        Some(e) => Err(FsError::Io(e)),
+        None => Ok(()),
+    })?;
     run_inner(host, ctx, &mut |fs, t| fs.mark_clean(ctx, t))?;
     run_plan(host, PlanReq::Whole(site))
 }

@@ -24,7 +24,7 @@ use crate::{
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
-use seawall_blockdev::{Caps, Seq, SeqState};
+use seawall_blockdev::{Caps, DevError, Seq, SeqState};
 
 mod commit;
 mod data_ops;
@@ -142,6 +142,8 @@ pub struct Fs<F> {
     pub(crate) events: VecDeque<Event>,
     pub(crate) read_only: bool,
     pub(crate) marked_dirty: bool,
+    /// Why the last write that failed did.
+    pub(crate) write_error: Option<DevError>,
     pub(crate) orphans: BTreeSet<Ino>,
 }
 
@@ -187,6 +189,7 @@ impl<F: Format> Fs<F> {
         Ok(Self {
             read_only: opts.read_only || geo.read_only || caps.read_only,
             marked_dirty: !format.was_clean(),
+            write_error: None,
             data: DataCache::new(u64::from(geo.block_size), opts.data_budget),
             nodes,
             marks: seqs,

@@ -46,6 +46,13 @@ impl Format for Ext2 {
         })
     }
 
+    fn check_mount(&self, tx: &mut Tx<'_>) -> Attempt<()> {
+        for index in 0..self.sb.groups {
+            self.group(tx, index)?;
+        }
+        Ok(())
+    }
+
     fn statfs(&self, tx: &mut Tx<'_>) -> Attempt<StatFs> {
         let (mut free, mut files_free) = (0u64, 0u64);
         for index in 0..self.sb.groups {

@@ -287,6 +287,34 @@ fn a_failed_flush_is_a_warning_or_an_error_once_per_handle() {
     assert_ne!(read_back(&r.dev.get_ref().stable, "f"), Some(vec![1; 4096]));
 }
 
+/// Where errors are only warned of, the unmount still says why it could not finish.
+#[test]
+fn an_unmount_that_cannot_write_names_the_error() {
+    let mut r = rig("hurd-full");
+    let h = create(&mut r, "f");
+    put(&mut r, h, 0, &[1; 4096]).unwrap();
+    r.dev.get_mut().faults.dead_after_writes = Some(0);
+    fsync(&mut r, h).expect("a warning");
+    let e = driver::unmount(&mut r, &ctx()).unwrap_err();
+    assert_eq!(e, FsError::Io(DevError::Gone));
+    r.dev.get_mut().faults.dead_after_writes = None;
+    driver::unmount(&mut r, &ctx()).unwrap();
+    check_clean(&r.dev.get_ref().data);
+}
+
+#[test]
+fn wild_group_descriptors_are_refused_at_mount() {
+    for (field, what) in [(0, "block bitmap"), (4, "inode bitmap"), (8, "inode table")] {
+        for value in [0u32, 1, 65_537, u32::MAX] {
+            let mut dev = volume(4 << 20);
+            dev.data[4096 + field..4096 + field + 4].copy_from_slice(&value.to_le_bytes());
+            let mut r = rig_on(dev, "default");
+            let e = driver::check_mount(&mut r, &ctx()).unwrap_err();
+            assert!(format!("{e}").contains(what), "{e}");
+        }
+    }
+}
+
 #[test]
 fn a_store_that_cannot_flush() {
     let unflushable = || {

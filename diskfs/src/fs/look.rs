@@ -101,6 +101,11 @@ impl<F: Format> Fs<F> {
         Ok(Done::plain(list))
     }
 
+    /// Checks at mount what every operation relies on.
+    pub fn check_mount(&mut self, ctx: &Ctx, ticket: &mut Ticket) -> Attempt<Done<()>> {
+        self.look(ctx, ticket, |f, tx| f.check_mount(tx)).map(Done::plain)
+    }
+
     /// Space and limits. Space that is free but not yet reusable counts as free.
     pub fn statfs(&mut self, ctx: &Ctx, ticket: &mut Ticket) -> Attempt<Done<StatFs>> {
         self.look(ctx, ticket, |f, tx| f.statfs(tx)).map(Done::plain)

@@ -537,6 +537,7 @@ impl<F: Format> Fs<F> {
     }
 
     fn write_failed(&mut self, id: PlanId, site: Site, e: DevError) {
+        self.write_error = Some(e);
         self.report(id, site, FsError::Io(e), "write failed; the data stays in memory");
     }
 

@@ -129,6 +129,15 @@ impl<F: Format> Engine<F> {
         Some(out)
     }
 
+    /// Checks what every operation relies on.
+    ///
+    /// # Errors
+    /// `Corrupt` with the place; `Io`.
+    pub fn check(&self) -> Result<(), FsError> {
+        let ctx = Ctx { now: now(), cred: None, owner: (0, 0) };
+        self.mounted(|host| driver::check_mount(host, &ctx)).unwrap_or(Ok(()))
+    }
+
     /// Frees what the volume's last user left without a name, where the volume may be written. What
     /// cannot be freed is logged: it is lost space, and no reason to refuse the volume.
     pub fn recover(&self) {

@@ -54,6 +54,9 @@ pub enum ServeError {
         /// Why not.
         cause: io::Error,
     },
+    /// The volume contradicts itself where every operation would meet it.
+    #[error("mount: {0}")]
+    Mount(FsError),
     /// The last flush.
     #[error("unmount: {0}; the volume is left marked as in use, check it before the next mount")]
     Unmount(FsError),
@@ -91,6 +94,7 @@ pub fn serve<F: Format>(
         .map_err(system("start the runtime"))?;
     let mut listening = Listening::bind(socket)?;
     let engine = Arc::new(Engine::new(fs, device));
+    engine.check().map_err(ServeError::Mount)?;
     engine.recover();
     let flusher = Flusher::start(&engine).map_err(system("start the flusher"))?;
     let (stop, stopped) = mpsc::unbounded_channel();
