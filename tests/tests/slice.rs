@@ -5,8 +5,8 @@
 
 use rustix::process::Signal;
 use seawall_tests::{
-    Compare, LoopMount, Mtime, Proc, Run, Scratch, assert_clean, assert_same_tree, bin, e2fsck,
-    mke2fs, pattern, run, sample_tree, tree_snapshot,
+    Compare, LoopMount, Mtime, Proc, Run, Scratch, assert_clean, assert_same_tree, bin,
+    debugfs_write, e2fsck, mke2fs, pattern, run, sample_tree, tree_snapshot,
 };
 use std::ffi::OsStr;
 use std::fs;
@@ -206,6 +206,64 @@ fn control_and_its_mistakes() {
     let e = run(Command::new(bin("ext2srv")).args(["serve", "mem:1M", "--socket", &socket]));
     assert_eq!(e.code(), 1, "{e}");
     stack.stop();
+}
+
+#[test]
+fn put_over_what_is_no_folder_changes_nothing() {
+    let scratch = Scratch::new();
+    let (image, tree, file) = (scratch.join("image"), scratch.dir("tree"), scratch.join("h"));
+    mke2fs(&image, 16 << 20, &[]);
+    let stack = Stack::start(&scratch, &image, "", &[]);
+    fs::write(&file, "text").unwrap();
+    fs(&["put", file.to_str().unwrap(), &stack.at("/")]).ok();
+    let before = fs(&["stat", &stack.at("/h")]).ok().stdout;
+    let said = format!("seawall fs: {}: not a directory (ENOTDIR)", stack.at("/h"));
+    fs::create_dir(tree.join("h")).unwrap();
+    for below in [false, true] {
+        if below {
+            fs::write(tree.join("h/below"), "text").unwrap();
+        }
+        let e = fs(&["put", &format!("{}/.", tree.display()), &stack.at("/")]);
+        assert_eq!(e.code(), 1, "{e}");
+        assert_eq!(e.stderr.lines().next(), Some(said.as_str()), "{e}");
+        assert!(e.stdout.starts_with("0 files, 0 folders"), "{e}");
+        assert!(!e.stderr.contains("below"), "{e}");
+        assert_eq!(fs(&["stat", &stack.at("/h")]).ok().stdout, before);
+    }
+    stack.stop();
+}
+
+#[test]
+fn the_same_failure_of_many_files_is_counted() {
+    let scratch = Scratch::new();
+    let (image, tree) = (scratch.join("image"), scratch.dir("tree"));
+    mke2fs(&image, 16 << 20, &[]);
+    let stack = Stack::start(&scratch, &image, "", &["-o", "ro"]);
+    for n in 0..50 {
+        fs::write(tree.join(format!("{n}")), "text").unwrap();
+    }
+    let e = fs(&["put", &format!("{}/.", tree.display()), &stack.at("/")]);
+    assert!(e.code() == 1 && e.stdout.starts_with("0 files"), "{e}");
+    assert!(e.stderr.contains("47 more: read-only (EROFS)"), "{e}");
+    assert_eq!(e.stderr.lines().count(), 5, "{e}");
+    stack.stop();
+}
+
+#[test]
+fn a_server_without_a_readable_root_can_be_controlled() {
+    let scratch = Scratch::new();
+    let image = scratch.join("image");
+    mke2fs(&image, 16 << 20, &[]);
+    debugfs_write(&image, "sif <2> mode 0");
+    let mut stack = Stack::start(&scratch, &image, "", &[]);
+    for args in [["stats"], ["policy"], ["sync"]] {
+        stack.ctl(&args).ok();
+    }
+    let e = fs(&["ls", &stack.at("/")]);
+    let said = format!("seawall fs: {}:", stack.socket.display());
+    assert!(e.code() == 1 && e.stderr.starts_with(&said), "{e}");
+    stack.ctl(&["shutdown"]).ok();
+    assert!(stack.server.wait(END).success(), "{}", stack.server.stderr());
 }
 
 #[test]
