@@ -267,6 +267,39 @@ fn a_server_without_a_readable_root_can_be_controlled() {
 }
 
 #[test]
+fn nobody_reads_and_nobody_panics() {
+    let scratch = Scratch::new();
+    let image = scratch.join("image");
+    mke2fs(&image, 16 << 20, &[]);
+    let stack = Stack::start(&scratch, &image, "", &[]);
+    let file = scratch.join("file");
+    fs::write(&file, pattern(1 << 20, 1)).unwrap();
+    fs(&["put", file.to_str().unwrap(), &stack.at("/")]).ok();
+    let (store, socket) = (scratch.join("store.sock"), stack.socket.display().to_string());
+    let (store, root) = (format!("unix:{}", store.display()), stack.at("/"));
+    let (name, big) = (image.to_str().unwrap(), stack.at("/file"));
+    for (program, args) in [
+        ("store", vec!["stats", &store]),
+        ("store", vec!["info", &store]),
+        ("store", vec!["read", name, "0", "1M"]),
+        ("ext2srv", vec!["ctl", &socket, "stats"]),
+        ("ext2srv", vec!["ctl", &socket, "policy"]),
+        ("seawall", vec!["list", "policies"]),
+        ("seawall", vec!["fs", "ls", "-l", &root]),
+        ("seawall", vec!["fs", "cat", &big]),
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut cmd = Command::new(bin(program));
+        let ended = cmd.args(&args).stdout(writer).stderr(std::process::Stdio::piped());
+        let ended = ended.spawn().unwrap().wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert!(ended.status.success() && said.is_empty(), "{program} {args:?}: {said}");
+    }
+    stack.stop();
+}
+
+#[test]
 fn garbage_ends_one_connection_only() {
     let scratch = Scratch::new();
     let image = scratch.join("image");

@@ -17,14 +17,15 @@ pub use policy::load as load_policy;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use seawall_blockdev::BlockDev;
 use seawall_diskfs::{Format, FsError};
+use seawall_store::cli::say;
 use seawall_store::name::parse_size;
 use std::ffi::OsString;
-use std::io::{IsTerminal, Write};
+use std::format;
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::string::String;
 use std::vec::Vec;
-use std::{eprintln, format, writeln};
 use tracing_subscriber::EnvFilter;
 
 /// A server for a format.
@@ -210,10 +211,7 @@ fn later(verb: &str, instead: &str) -> anyhow::Error {
 
 /// Writes a result to stdout.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "{}", text.trim_end_matches('\n'))?;
-    out.flush()?;
-    Ok(())
+    Ok(seawall_store::cli::print(text)?)
 }
 
 pub(crate) fn print_usage(usage: &clap::Error) -> ExitCode {
@@ -221,11 +219,18 @@ pub(crate) fn print_usage(usage: &clap::Error) -> ExitCode {
     ExitCode::from(u8::try_from(usage.exit_code()).unwrap_or(2))
 }
 
+/// The end of a command whose failures are on stderr already.
+#[derive(Debug, thiserror::Error)]
+#[error("see above")]
+pub(crate) struct Told;
+
 pub(crate) fn exit(program: &str, done: anyhow::Result<()>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{program}: {error:#}");
+            if !error.is::<Told>() {
+                say(&format!("{program}: {error:#}"));
+            }
             ExitCode::FAILURE
         }
     }
@@ -242,6 +247,7 @@ pub(crate) fn start_tracing(verbose: u8) {
     let _set_already = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal())
         .try_init();
 }

@@ -1,16 +1,17 @@
 //! Progress, failures and the sums of a copy.
 
-use crate::cli::print;
+use crate::cli::{Told, print};
 use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use seawall_ipc::Status;
+use seawall_store::cli::say;
 use seawall_store::name::format_size;
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::format;
 use std::io::IsTerminal;
 use std::string::String;
 use std::time::Instant;
-use std::{eprintln, format};
 
 /// How many of the same errors are told one by one.
 const TOLD: u64 = 3;
@@ -82,7 +83,7 @@ impl Report {
 
     pub(super) fn failed(&mut self, why: impl Display) {
         self.failures += 1;
-        self.bar.suspend(|| eprintln!("seawall fs: {why}"));
+        self.bar.suspend(|| say(&format!("seawall fs: {why}")));
     }
 
     /// Prints the sums; an error when something failed.
@@ -90,7 +91,7 @@ impl Report {
         self.bar.finish_and_clear();
         for (status, count) in self.repeated.iter().filter(|(_, count)| **count > TOLD) {
             let more = count - TOLD;
-            eprintln!("seawall fs: {more} more: {}", Status(*status));
+            say(&format!("seawall fs: {more} more: {}", Status(*status)));
         }
         let seconds = self.started.elapsed().as_secs_f64();
         let Self { files, folders, others, links, bytes, failures, .. } = self;
@@ -107,6 +108,9 @@ impl Report {
                  {seconds:.2} s"
             );
             print(&text)?;
+        }
+        if failures == 1 {
+            return Err(Told.into());
         }
         if failures > 0 {
             bail!("{failures} of them failed, see above");

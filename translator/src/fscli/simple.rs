@@ -6,6 +6,7 @@ use crate::protocol::op;
 use anyhow::{Context, Result, bail};
 use seawall_diskfs::{Kind, OpenFlags, RenameFlags};
 use seawall_ipc::Status;
+use seawall_store::cli::still_read;
 use std::ffi::OsStr;
 use std::format;
 use std::io::Write;
@@ -27,12 +28,14 @@ pub(super) fn cat(targets: &[Target]) -> Result<()> {
             if data.is_empty() {
                 break;
             }
-            out.write_all(&data)?;
+            if !still_read(out.write_all(&data))? {
+                return Ok(());
+            }
             at += data.len() as u64;
         }
         client.close(found.fid).map_err(fail)?;
     }
-    out.flush()?;
+    still_read(out.flush())?;
     Ok(())
 }
 
