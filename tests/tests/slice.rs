@@ -362,9 +362,13 @@ fn store_dies(write: u32) {
     assert!(put.stderr.contains("EIO"), "{put}");
     // The server still answers, from memory or with an error; nothing hangs.
     assert!(stack.server.running());
-    stack.ctl(&["stats"]).ok();
+    let stats = stack.ctl(&["stats"]).ok();
+    assert!(stats.stdout.contains("not durable: the store server is gone"), "{stats}");
     let again = fs(&["put", "--syncfs", tree.to_str().unwrap(), &stack.at("/again")]);
     assert_eq!(again.code(), 1, "{again}");
+    let log = stack.server.stderr();
+    let warnings = log.matches("an operation failed").count();
+    assert!(warnings <= 10, "{warnings} for one dead store:\n{log}");
     let down = stack.ctl(&["shutdown"]);
     assert!(down.code() == 1 && !down.stderr.is_empty(), "{down}");
     assert_eq!(stack.server.wait(END).code(), Some(1), "{}", stack.server.stderr());

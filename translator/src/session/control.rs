@@ -59,7 +59,13 @@ impl Session {
                 switch(host, policy)?;
                 return Ok(ControlReply::Policy(host.with(|fs| info(fs))));
             }
-            Control::Stats => return Ok(ControlReply::Stats(host.with(|fs| stats(fs)))),
+            Control::Stats => {
+                let mut stats = host.with(|fs| stats(fs));
+                if let Some(e) = host.trouble() {
+                    stats.not_durable = Some(e.to_string());
+                }
+                return Ok(ControlReply::Stats(stats));
+            }
             Control::RemountRo => driver::remount_ro(host, &self.ctx(now))?,
             Control::Freeze | Control::Thaw | Control::Shutdown => {
                 return Err(Status::EOPNOTSUPP.into());
