@@ -300,6 +300,36 @@ fn nobody_reads_and_nobody_panics() {
 }
 
 #[test]
+fn paths_that_must_be_folders_and_several_arguments() {
+    let scratch = Scratch::new();
+    let (image, file) = (scratch.join("image"), scratch.join("h"));
+    mke2fs(&image, 16 << 20, &[]);
+    let stack = Stack::start(&scratch, &image, "", &[]);
+    fs::write(&file, "text").unwrap();
+    let (local, at) = (file.to_str().unwrap(), |path: &str| stack.at(path));
+    fs(&["put", local, &at("/")]).ok();
+    let said = |args: &[&str], what: &str, why: &str| {
+        let e = fs(args);
+        assert_eq!((e.code(), &*e.stderr), (1, &*format!("seawall fs: {what}: {why}\n")), "{e}");
+        e.stdout
+    };
+    let (none, not) = ("no such file or directory (ENOENT)", "not a directory (ENOTDIR)");
+    said(&["put", local, &at("/none/")], &at("/none/"), none);
+    said(&["mv", &at("/h"), &at("/none/")], &at("/none/"), none);
+    said(&["mv", &at("/none"), &at("/h")], &at("/none"), none);
+    said(&["stat", &at("/h/")], &at("/h/"), not);
+    said(&["stat", &at("/h/.")], &at("/h/."), not);
+    said(&["df", &at("/none")], &at("/none"), none);
+    for verb in ["cat", "ls", "stat"] {
+        let good = fs(&[verb, &at("/h")]).ok().stdout;
+        assert_eq!(said(&[verb, &at("/none"), &at("/h")], &at("/none"), none), good);
+    }
+    said(&["rm", &at("/none"), &at("/h")], &at("/none"), none);
+    said(&["stat", &at("/h")], &at("/h"), none);
+    stack.stop();
+}
+
+#[test]
 fn garbage_ends_one_connection_only() {
     let scratch = Scratch::new();
     let image = scratch.join("image");

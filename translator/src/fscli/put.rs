@@ -7,7 +7,7 @@ use super::local;
 use super::report::Report;
 use crate::client::{Client, ClientError, Completion, Outgoing, ROOT};
 use crate::protocol::{Create, Link, Mkdir, Mknod, Symlink, Walk, flags, op};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use seawall_blockdev::PageBuf;
 use seawall_diskfs::{Kind, OpenFlags, SetAttr};
 use seawall_ipc::{Request, Status, encode_body};
@@ -75,7 +75,7 @@ pub(super) fn run(args: &super::Put) -> Result<()> {
     };
     for source in &args.sources {
         put.source(source, &args.to, args.sources.len() > 1)
-            .with_context(|| format!("{}", args.to))?;
+            .map_err(|e| super::target::named(e, &args.to))?;
     }
     put.drain()?;
     let report = put.report;
@@ -109,6 +109,7 @@ impl Putter<'_> {
         };
         let last = source.as_os_str().as_bytes().rsplit(|b| *b == b'/').next();
         let named = source.file_name().filter(|_| last != Some(b".".as_slice()));
+        let ends_in_slash = crate::client::wants_folder(&to.path);
         let target = match self.client.find(&to.path, true) {
             Ok(found) if found.attr.kind == Kind::Dir => {
                 let name = named.map(|n| n.as_bytes().to_vec());
@@ -118,7 +119,7 @@ impl Putter<'_> {
                 self.client.clunk(found.fid)?;
                 None
             }
-            Err(e) if e.is(Status::ENOENT) && !into => None,
+            Err(e) if e.is(Status::ENOENT) && !into && (meta.is_dir() || !ends_in_slash) => None,
             Err(e) => return Err(e.into()),
         };
         let (dir, path, name) = match target {
