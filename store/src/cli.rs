@@ -133,7 +133,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             say(&format!("store: {error:#}"));
-            ExitCode::FAILURE
+            match error.downcast_ref() {
+                Some(StoreError::Name { .. } | StoreError::NotYet { .. }) => ExitCode::from(2),
+                _ => ExitCode::FAILURE,
+            }
         }
     }
 }

@@ -193,6 +193,9 @@ fn control_and_its_mistakes() {
     fs(&["put", local.to_str().unwrap(), &stack.at("/")]).ok();
     let policy = stack.ctl(&["policy", "default"]).ok();
     assert!(policy.stdout.starts_with("policy default, durable"), "{policy}");
+    for spelled in ["after_barrier", "as_called", "per_inode"] {
+        assert!(policy.stdout.contains(spelled), "{policy}");
+    }
     stack.ctl(&["sync"]).ok();
     let json = stack.ctl(&["stats", "--json"]).ok();
     assert!(json.stdout.contains("\"syncs_sent\": 1"), "{json}");
@@ -445,16 +448,19 @@ fn what_cannot_be_served_is_said_in_one_line() {
         let mut cmd = Command::new(bin("ext2srv"));
         run(cmd.args(["serve", store, "--socket"]).arg(&socket).args(more))
     };
-    let said = |seen: Run, word: &str| {
-        assert_eq!(seen.code(), 1, "{seen}");
+    let ends = |seen: Run, code: i32, word: &str| {
+        assert_eq!(seen.code(), code, "{seen}");
         assert_eq!(seen.stderr.trim_end().lines().count(), 1, "{seen}");
         assert!(seen.stderr.contains(word), "{word}: {seen}");
     };
+    let said = |seen: Run, word: &str| ends(seen, 1, word);
     mke2fs(&image, 16 << 20, &[]);
     let name = image.to_str().unwrap();
     said(serve("mem:16M", &[]), "superblock");
-    said(serve("fault:unflushable:mem:16M", &["--policy", "strikt"]), "strikt");
-    said(serve(name, &["-o", "snyc"]), "snyc");
+    ends(serve("fault:unflushable:mem:16M", &["--policy", "strikt"]), 2, "strikt");
+    ends(serve(name, &["-o", "snyc"]), 2, "snyc");
+    ends(serve(name, &["-o", "ro,rw"]), 2, "contradict");
+    ends(serve("mem:16Q", &[]), 2, "mem:16Q");
     said(serve(&format!("fault:unflushable:{name}"), &["--policy", "strict"]), "cannot flush");
     fs::OpenOptions::new().write(true).open(&image).unwrap().set_len(1 << 20).unwrap();
     said(serve(name, &[]), name);

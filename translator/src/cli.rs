@@ -17,6 +17,7 @@ pub use policy::load as load_policy;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use seawall_blockdev::BlockDev;
 use seawall_diskfs::{Format, FsError};
+use seawall_store::StoreError;
 use seawall_store::cli::say;
 use seawall_store::name::parse_size;
 use std::ffi::OsString;
@@ -112,10 +113,10 @@ struct Mkfs {
     #[arg(long, value_name = "BYTES")]
     inode_size: Option<u16>,
     /// Number of inodes.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     inodes: Option<u32>,
     /// Volume name, at most 16 bytes.
-    #[arg(long)]
+    #[arg(long, value_parser = label)]
     label: Option<String>,
     /// Volume identity; a random one by default.
     #[arg(long)]
@@ -205,6 +206,13 @@ pub fn run<V: Volume>(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     exit(V::PROGRAM, done)
 }
 
+fn label(text: &str) -> Result<String, String> {
+    match text.len() {
+        0..=16 => Ok(text.into()),
+        n => Err(format!("{n} bytes, of at most 16")),
+    }
+}
+
 fn later(verb: &str, instead: &str) -> anyhow::Error {
     anyhow::anyhow!("{verb} comes in a later version; use {instead} for now")
 }
@@ -224,6 +232,16 @@ pub(crate) fn print_usage(usage: &clap::Error) -> ExitCode {
 #[error("see above")]
 pub(crate) struct Told;
 
+/// A value on the command line that is wrong whatever it is used on: exit status 2.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Usage(pub(crate) String);
+
+fn is_usage(error: &anyhow::Error) -> bool {
+    let name = |e: &StoreError| matches!(e, StoreError::Name { .. } | StoreError::NotYet { .. });
+    error.is::<Usage>() || error.downcast_ref::<StoreError>().is_some_and(name)
+}
+
 pub(crate) fn exit(program: &str, done: anyhow::Result<()>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -231,7 +249,7 @@ pub(crate) fn exit(program: &str, done: anyhow::Result<()>) -> ExitCode {
             if !error.is::<Told>() {
                 say(&format!("{program}: {error:#}"));
             }
-            ExitCode::FAILURE
+            if is_usage(&error) { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
 }
