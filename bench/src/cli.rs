@@ -139,7 +139,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     match act(cli) {
         Ok(status) => status,
         Err(error) => {
-            eprintln!("seawall: {error:#}");
+            seawall_store::cli::say(&format!("seawall: {error:#}"));
             ExitCode::FAILURE
         }
     }

@@ -41,6 +41,11 @@ pub trait Host {
     /// A step completed: wakes those who wait.
     fn wake(&mut self);
 
+    /// Why the device can do nothing any more, as far as that is known without asking it.
+    fn trouble(&mut self) -> Option<DevError> {
+        None
+    }
+
     /// Called before every attempt; a test host starts each one cold here.
     fn before_attempt(&mut self) {}
 }

@@ -6,6 +6,9 @@
 mod bench;
 mod copy;
 mod show;
+mod stream;
+
+pub use stream::{print, say, still_read};
 
 use crate::backend::FAULT_HELP;
 use crate::error::StoreError;
@@ -23,7 +26,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::string::{String, ToString};
 use std::sync::Arc;
-use std::{eprintln, format, println, writeln};
+use std::{format, writeln};
 use tracing_subscriber::EnvFilter;
 
 /// Ends every help text of a command that takes a STORE.
@@ -129,8 +132,11 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     match act(cli.verb) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("store: {error:#}");
-            ExitCode::FAILURE
+            say(&format!("store: {error:#}"));
+            match error.downcast_ref() {
+                Some(StoreError::Name { .. } | StoreError::NotYet { .. }) => ExitCode::from(2),
+                _ => ExitCode::FAILURE,
+            }
         }
     }
 }
@@ -146,6 +152,7 @@ fn start_tracing(verbose: u8) {
     let _set_already = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal())
         .try_init();
 }
@@ -157,7 +164,7 @@ fn act(verb: Verb) -> anyhow::Result<()> {
         Verb::Sync { store } => {
             let mut device = open_named(&store, false)?;
             let seq = device.sync(Tag(0)).with_context(|| format!("{store}: sync"))?;
-            println!("durable sequence {}", seq.0);
+            print(&format!("durable sequence {}", seq.0))?;
             Ok(device.close()?)
         }
         Verb::Read { store, offset, length } => {
@@ -168,19 +175,16 @@ fn act(verb: Verb) -> anyhow::Result<()> {
         Verb::Write { store, offset } => {
             let mut device = open_named(&store, false)?;
             let line = copy::write(&store, &mut device, offset)?;
-            println!("{line}");
+            print(&line)?;
             Ok(device.close()?)
         }
-        Verb::Bench(args) => {
-            println!("{}", bench::run(&args)?);
-            Ok(())
-        }
+        Verb::Bench(args) => Ok(print(&bench::run(&args)?)?),
         Verb::Stats { store, json } => {
             let device = open_named(&store, true)?;
             let stats = device.stats().with_context(|| format!("{store}: statistics"))?;
             let text =
                 if json { serde_json::to_string_pretty(&stats)? } else { show::stats(&stats) };
-            println!("{}", text.trim_end());
+            print(text.trim_end())?;
             Ok(device.close()?)
         }
     }
@@ -198,7 +202,7 @@ fn info(name: &str, json: bool) -> anyhow::Result<()> {
     };
     let info = show::info_of(name, &device, in_use);
     let text = if json { serde_json::to_string_pretty(&info)? } else { show::info(&info) };
-    println!("{}", text.trim_end());
+    print(text.trim_end())?;
     Ok(device.close()?)
 }
 

@@ -5,8 +5,8 @@
 
 use rustix::process::Signal;
 use seawall_tests::{
-    Compare, LoopMount, Mtime, Proc, Run, Scratch, assert_clean, assert_same_tree, bin, e2fsck,
-    mke2fs, pattern, run, sample_tree, tree_snapshot,
+    Compare, LoopMount, Mtime, Proc, Run, Scratch, assert_clean, assert_same_tree, bin,
+    debugfs_write, e2fsck, mke2fs, pattern, run, sample_tree, tree_snapshot,
 };
 use std::ffi::OsStr;
 use std::fs;
@@ -193,6 +193,9 @@ fn control_and_its_mistakes() {
     fs(&["put", local.to_str().unwrap(), &stack.at("/")]).ok();
     let policy = stack.ctl(&["policy", "default"]).ok();
     assert!(policy.stdout.starts_with("policy default, durable"), "{policy}");
+    for spelled in ["after_barrier", "as_called", "per_inode"] {
+        assert!(policy.stdout.contains(spelled), "{policy}");
+    }
     stack.ctl(&["sync"]).ok();
     let json = stack.ctl(&["stats", "--json"]).ok();
     assert!(json.stdout.contains("\"syncs_sent\": 1"), "{json}");
@@ -207,6 +210,127 @@ fn control_and_its_mistakes() {
     assert_eq!(e.code(), 1, "{e}");
     let said = stack.stop();
     assert!(said.contains("not durable"), "{said}");
+}
+
+#[test]
+fn put_over_what_is_no_folder_changes_nothing() {
+    let scratch = Scratch::new();
+    let (image, tree, file) = (scratch.join("image"), scratch.dir("tree"), scratch.join("h"));
+    mke2fs(&image, 16 << 20, &[]);
+    let stack = Stack::start(&scratch, &image, "", &[]);
+    fs::write(&file, "text").unwrap();
+    fs(&["put", file.to_str().unwrap(), &stack.at("/")]).ok();
+    let before = fs(&["stat", &stack.at("/h")]).ok().stdout;
+    let said = format!("seawall fs: {}: not a directory (ENOTDIR)", stack.at("/h"));
+    fs::create_dir(tree.join("h")).unwrap();
+    for below in [false, true] {
+        if below {
+            fs::write(tree.join("h/below"), "text").unwrap();
+        }
+        let e = fs(&["put", &format!("{}/.", tree.display()), &stack.at("/")]);
+        assert_eq!(e.code(), 1, "{e}");
+        assert_eq!(e.stderr.lines().next(), Some(said.as_str()), "{e}");
+        assert!(e.stdout.starts_with("0 files, 0 folders"), "{e}");
+        assert!(!e.stderr.contains("below"), "{e}");
+        assert_eq!(fs(&["stat", &stack.at("/h")]).ok().stdout, before);
+    }
+    stack.stop();
+}
+
+#[test]
+fn the_same_failure_of_many_files_is_counted() {
+    let scratch = Scratch::new();
+    let (image, tree) = (scratch.join("image"), scratch.dir("tree"));
+    mke2fs(&image, 16 << 20, &[]);
+    let stack = Stack::start(&scratch, &image, "", &["-o", "ro"]);
+    for n in 0..50 {
+        fs::write(tree.join(format!("{n}")), "text").unwrap();
+    }
+    let e = fs(&["put", &format!("{}/.", tree.display()), &stack.at("/")]);
+    assert!(e.code() == 1 && e.stdout.starts_with("0 files"), "{e}");
+    assert!(e.stderr.contains("47 more: read-only (EROFS)"), "{e}");
+    assert_eq!(e.stderr.lines().count(), 5, "{e}");
+    stack.stop();
+}
+
+#[test]
+fn a_server_without_a_readable_root_can_be_controlled() {
+    let scratch = Scratch::new();
+    let image = scratch.join("image");
+    mke2fs(&image, 16 << 20, &[]);
+    debugfs_write(&image, "sif <2> mode 0");
+    let mut stack = Stack::start(&scratch, &image, "", &[]);
+    for args in [["stats"], ["policy"], ["sync"]] {
+        stack.ctl(&args).ok();
+    }
+    let e = fs(&["ls", &stack.at("/")]);
+    let said = format!("seawall fs: {}:", stack.socket.display());
+    assert!(e.code() == 1 && e.stderr.starts_with(&said), "{e}");
+    stack.ctl(&["shutdown"]).ok();
+    assert!(stack.server.wait(END).success(), "{}", stack.server.stderr());
+}
+
+#[test]
+fn nobody_reads_and_nobody_panics() {
+    let scratch = Scratch::new();
+    let image = scratch.join("image");
+    mke2fs(&image, 16 << 20, &[]);
+    let stack = Stack::start(&scratch, &image, "", &[]);
+    let file = scratch.join("file");
+    fs::write(&file, pattern(1 << 20, 1)).unwrap();
+    fs(&["put", file.to_str().unwrap(), &stack.at("/")]).ok();
+    let (store, socket) = (scratch.join("store.sock"), stack.socket.display().to_string());
+    let (store, root) = (format!("unix:{}", store.display()), stack.at("/"));
+    let (name, big) = (image.to_str().unwrap(), stack.at("/file"));
+    for (program, args) in [
+        ("store", vec!["stats", &store]),
+        ("store", vec!["info", &store]),
+        ("store", vec!["read", name, "0", "1M"]),
+        ("ext2srv", vec!["ctl", &socket, "stats"]),
+        ("ext2srv", vec!["ctl", &socket, "policy"]),
+        ("seawall", vec!["list", "policies"]),
+        ("seawall", vec!["fs", "ls", "-l", &root]),
+        ("seawall", vec!["fs", "cat", &big]),
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut cmd = Command::new(bin(program));
+        let ended = cmd.args(&args).stdout(writer).stderr(std::process::Stdio::piped());
+        let ended = ended.spawn().unwrap().wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert!(ended.status.success() && said.is_empty(), "{program} {args:?}: {said}");
+    }
+    stack.stop();
+}
+
+#[test]
+fn paths_that_must_be_folders_and_several_arguments() {
+    let scratch = Scratch::new();
+    let (image, file) = (scratch.join("image"), scratch.join("h"));
+    mke2fs(&image, 16 << 20, &[]);
+    let stack = Stack::start(&scratch, &image, "", &[]);
+    fs::write(&file, "text").unwrap();
+    let (local, at) = (file.to_str().unwrap(), |path: &str| stack.at(path));
+    fs(&["put", local, &at("/")]).ok();
+    let said = |args: &[&str], what: &str, why: &str| {
+        let e = fs(args);
+        assert_eq!((e.code(), &*e.stderr), (1, &*format!("seawall fs: {what}: {why}\n")), "{e}");
+        e.stdout
+    };
+    let (none, not) = ("no such file or directory (ENOENT)", "not a directory (ENOTDIR)");
+    said(&["put", local, &at("/none/")], &at("/none/"), none);
+    said(&["mv", &at("/h"), &at("/none/")], &at("/none/"), none);
+    said(&["mv", &at("/none"), &at("/h")], &at("/none"), none);
+    said(&["stat", &at("/h/")], &at("/h/"), not);
+    said(&["stat", &at("/h/.")], &at("/h/."), not);
+    said(&["df", &at("/none")], &at("/none"), none);
+    for verb in ["cat", "ls", "stat"] {
+        let good = fs(&[verb, &at("/h")]).ok().stdout;
+        assert_eq!(said(&[verb, &at("/none"), &at("/h")], &at("/none"), none), good);
+    }
+    said(&["rm", &at("/none"), &at("/h")], &at("/none"), none);
+    said(&["stat", &at("/h")], &at("/h"), none);
+    stack.stop();
 }
 
 #[test]
@@ -272,9 +396,13 @@ fn store_dies(write: u32) {
     assert!(put.stderr.contains("EIO"), "{put}");
     // The server still answers, from memory or with an error; nothing hangs.
     assert!(stack.server.running());
-    stack.ctl(&["stats"]).ok();
+    let stats = stack.ctl(&["stats"]).ok();
+    assert!(stats.stdout.contains("not durable: the store server is gone"), "{stats}");
     let again = fs(&["put", "--syncfs", tree.to_str().unwrap(), &stack.at("/again")]);
     assert_eq!(again.code(), 1, "{again}");
+    let log = stack.server.stderr();
+    let warnings = log.matches("an operation failed").count();
+    assert!(warnings <= 10, "{warnings} for one dead store:\n{log}");
     let down = stack.ctl(&["shutdown"]);
     assert!(down.code() == 1 && !down.stderr.is_empty(), "{down}");
     assert_eq!(stack.server.wait(END).code(), Some(1), "{}", stack.server.stderr());
@@ -321,16 +449,19 @@ fn what_cannot_be_served_is_said_in_one_line() {
         let mut cmd = Command::new(bin("ext2srv"));
         run(cmd.args(["serve", store, "--socket"]).arg(&socket).args(more))
     };
-    let said = |seen: Run, word: &str| {
-        assert_eq!(seen.code(), 1, "{seen}");
+    let ends = |seen: Run, code: i32, word: &str| {
+        assert_eq!(seen.code(), code, "{seen}");
         assert_eq!(seen.stderr.trim_end().lines().count(), 1, "{seen}");
         assert!(seen.stderr.contains(word), "{word}: {seen}");
     };
+    let said = |seen: Run, word: &str| ends(seen, 1, word);
     mke2fs(&image, 16 << 20, &[]);
     let name = image.to_str().unwrap();
     said(serve("mem:16M", &[]), "superblock");
-    said(serve("fault:unflushable:mem:16M", &["--policy", "strikt"]), "strikt");
-    said(serve(name, &["-o", "snyc"]), "snyc");
+    ends(serve("fault:unflushable:mem:16M", &["--policy", "strikt"]), 2, "strikt");
+    ends(serve(name, &["-o", "snyc"]), 2, "snyc");
+    ends(serve(name, &["-o", "ro,rw"]), 2, "contradict");
+    ends(serve("mem:16Q", &[]), 2, "mem:16Q");
     said(serve(&format!("fault:unflushable:{name}"), &["--policy", "strict"]), "cannot flush");
     fs::OpenOptions::new().write(true).open(&image).unwrap().set_len(1 << 20).unwrap();
     said(serve(name, &[]), name);

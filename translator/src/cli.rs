@@ -17,14 +17,16 @@ pub use policy::load as load_policy;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use seawall_blockdev::BlockDev;
 use seawall_diskfs::{Format, FsError};
+use seawall_store::StoreError;
+use seawall_store::cli::say;
 use seawall_store::name::parse_size;
 use std::ffi::OsString;
-use std::io::{IsTerminal, Write};
+use std::format;
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::string::String;
 use std::vec::Vec;
-use std::{eprintln, format, writeln};
 use tracing_subscriber::EnvFilter;
 
 /// A server for a format.
@@ -111,10 +113,10 @@ struct Mkfs {
     #[arg(long, value_name = "BYTES")]
     inode_size: Option<u16>,
     /// Number of inodes.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     inodes: Option<u32>,
     /// Volume name, at most 16 bytes.
-    #[arg(long)]
+    #[arg(long, value_parser = label)]
     label: Option<String>,
     /// Volume identity; a random one by default.
     #[arg(long)]
@@ -204,16 +206,20 @@ pub fn run<V: Volume>(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     exit(V::PROGRAM, done)
 }
 
+fn label(text: &str) -> Result<String, String> {
+    match text.len() {
+        0..=16 => Ok(text.into()),
+        n => Err(format!("{n} bytes, of at most 16")),
+    }
+}
+
 fn later(verb: &str, instead: &str) -> anyhow::Error {
     anyhow::anyhow!("{verb} comes in a later version; use {instead} for now")
 }
 
 /// Writes a result to stdout.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "{}", text.trim_end_matches('\n'))?;
-    out.flush()?;
-    Ok(())
+    Ok(seawall_store::cli::print(text)?)
 }
 
 pub(crate) fn print_usage(usage: &clap::Error) -> ExitCode {
@@ -221,12 +227,29 @@ pub(crate) fn print_usage(usage: &clap::Error) -> ExitCode {
     ExitCode::from(u8::try_from(usage.exit_code()).unwrap_or(2))
 }
 
+/// The end of a command whose failures are on stderr already.
+#[derive(Debug, thiserror::Error)]
+#[error("see above")]
+pub(crate) struct Told;
+
+/// A value on the command line that is wrong whatever it is used on: exit status 2.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Usage(pub(crate) String);
+
+fn is_usage(error: &anyhow::Error) -> bool {
+    let name = |e: &StoreError| matches!(e, StoreError::Name { .. } | StoreError::NotYet { .. });
+    error.is::<Usage>() || error.downcast_ref::<StoreError>().is_some_and(name)
+}
+
 pub(crate) fn exit(program: &str, done: anyhow::Result<()>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{program}: {error:#}");
-            ExitCode::FAILURE
+            if !error.is::<Told>() {
+                say(&format!("{program}: {error:#}"));
+            }
+            if is_usage(&error) { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
 }
@@ -242,6 +265,7 @@ pub(crate) fn start_tracing(verbose: u8) {
     let _set_already = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal())
         .try_init();
 }

@@ -14,7 +14,7 @@ mod error;
 mod pipe;
 
 pub use calls::Found;
-pub(crate) use calls::components;
+pub(crate) use calls::{components, wants_folder};
 pub use error::ClientError;
 pub use pipe::{Client, Completion, Outgoing};
 

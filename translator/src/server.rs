@@ -16,6 +16,7 @@
 
 mod engine;
 mod flusher;
+mod repeats;
 mod run;
 mod worker;
 

@@ -59,6 +59,5 @@ pub(super) fn list(what: What) -> Result<()> {
             }
         }
     }
-    println!("{t}");
-    Ok(())
+    Ok(seawall_store::cli::print(&t.to_string())?)
 }

@@ -134,28 +134,29 @@ fn run_job(wanted: Wanted) -> Result<()> {
         dir: folder.path().to_path_buf(),
     };
     let to_stdout = wanted.json.as_deref() != Some(Path::new("-"));
-    print_to(to_stdout, &head);
+    print_to(to_stdout, &head)?;
     let bar = Bar::new(job.units(), wanted.verbose > 0);
     let made = rows(&job, &bar);
     bar.done();
     let made = made?;
-    print_to(to_stdout, &format!("\n{}", tables(&made)));
+    print_to(to_stdout, &format!("\n{}", tables(&made)))?;
     if let Some(path) = &wanted.json {
         let text = format!("{:#}\n", json(&provenance, &made));
         if to_stdout {
             std::fs::write(path, text).with_context(|| format!("--json {}", path.display()))?;
         } else {
-            print!("{text}");
+            seawall_store::cli::print(&text)?;
         }
     }
     folder.close().context("removing the images")?;
     Ok(())
 }
 
-fn print_to(stdout: bool, text: &str) {
+fn print_to(stdout: bool, text: &str) -> Result<()> {
     if stdout {
-        println!("{text}");
+        seawall_store::cli::print(text)?;
     } else {
-        eprintln!("{text}");
+        seawall_store::cli::say(text);
     }
+    Ok(())
 }

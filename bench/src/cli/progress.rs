@@ -30,7 +30,7 @@ impl Progress for Bar {
     fn row(&self, name: &str) {
         self.bar.set_message(name.to_string());
         if self.verbose {
-            self.bar.suspend(|| eprintln!("{name}"));
+            self.bar.suspend(|| seawall_store::cli::say(name));
         }
     }
 

@@ -25,6 +25,8 @@ fn end_with_parent() {
     let mut byte = [0];
     while matches!(std::io::stdin().read(&mut byte), Ok(n) if n > 0) {}
     if let Err(e) = kill_process(getpid(), Signal::TERM) {
-        eprintln!("seawall: the parent is gone and this server cannot stop: {e}");
+        seawall_store::cli::say(&format!(
+            "seawall: the parent is gone and this server cannot stop: {e}"
+        ));
     }
 }

@@ -1,5 +1,6 @@
 //! `read` and `write`: between a store and the standard streams.
 
+use super::still_read;
 use crate::name::{AnyStore, format_size};
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -56,12 +57,16 @@ pub(super) fn read(
             .with_context(|| format!("{name}: read of {len} bytes at {first}"))?;
         let from = at.saturating_sub(first) as usize;
         let to = stop.min(end).saturating_sub(first) as usize;
-        out.write_all(buf.get(from..to).unwrap_or_default()).context("cannot write to stdout")?;
+        let done = out.write_all(buf.get(from..to).unwrap_or_default());
+        if !still_read(done).context("cannot write to stdout")? {
+            break;
+        }
         bar.inc(stop.min(end).saturating_sub(at));
         at = stop;
     }
     bar.finish_and_clear();
-    out.flush().context("cannot write to stdout")
+    still_read(out.flush()).context("cannot write to stdout")?;
+    Ok(())
 }
 
 /// Returns the line that says what was written.

@@ -3,6 +3,7 @@
 use super::Client;
 use super::shared::{Call, Letter, Shared};
 use crate::plan::Plan;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use seawall_blockdev::{DevError, PageBuf};
 use seawall_ipc::conn::{Receiver, RecvError, send};
 use seawall_ipc::storeproto::{DIALECT, op};
@@ -56,6 +57,19 @@ impl Client {
         self.lock().end(call);
         result?;
         progress.replies.into_iter().map(|reply| reply.ok_or(DevError::Protocol)).collect()
+    }
+
+    /// Why nothing can be asked of the server any more; `None` while the connection stands. Never
+    /// waits.
+    pub fn trouble(&self) -> Option<DevError> {
+        if let Some(error) = self.lock().dead {
+            return Some(error);
+        }
+        let mut fds = [PollFd::new(&self.socket, PollFlags::RDHUP)];
+        let polled = poll(&mut fds, Some(&Timespec::default()));
+        let closed = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+        let ended = fds.iter().any(|f| f.revents().intersects(closed));
+        (polled.is_ok() && ended).then_some(DevError::Gone)
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {

@@ -17,7 +17,8 @@ pub(super) fn run(args: &Ctl) -> Result<()> {
         What::Freeze => (Control::Freeze, false),
         What::Thaw => (Control::Thaw, false),
     };
-    let mut client = Client::connect(&args.socket, &format!("ctl[{}]", std::process::id()))?;
+    let name = format!("ctl[{}]", std::process::id());
+    let mut client = Client::connect_control(&args.socket, &name)?;
     let text = match client.control(&what)? {
         ControlReply::Done => return Ok(()),
         ControlReply::Policy(p) if json => serde_json::to_string_pretty(&p)?,

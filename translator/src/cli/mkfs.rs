@@ -5,11 +5,12 @@ use crate::server::now;
 use anyhow::{Context, Result, bail};
 use seawall_blockdev::{BlockDev, DevError, Tag};
 use seawall_diskfs::Timestamp;
+use seawall_store::cli::say;
 use seawall_store::{OpenOptions, open};
+use std::format;
 use std::path::Path;
 use std::string::String;
 use std::vec::Vec;
-use std::{eprintln, format};
 
 /// What to make. Where something is `None` the format decides.
 #[derive(Clone, Debug)]
@@ -75,7 +76,7 @@ pub(super) fn run<V: Volume>(args: Mkfs) -> Result<()> {
         Ok(_) => {}
         Err(DevError::Unsupported) => {
             let cache = caps.cache.name();
-            eprintln!("{}: {store}: not durable: its cache is {cache}", V::PROGRAM);
+            say(&format!("{}: {store}: not durable: its cache is {cache}", V::PROGRAM));
         }
         Err(e) => return Err(e).with_context(|| format!("{store}: sync")),
     }

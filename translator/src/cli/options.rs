@@ -1,6 +1,7 @@
 //! `-o` options, named as the kernel names them.
 
-use anyhow::{Result, bail};
+use super::Usage;
+use anyhow::Result;
 use seawall_diskfs::Site;
 use seawall_diskfs::policy::{Action, ClosePolicy, Policy, SitePolicy, Waited, When};
 use std::format;
@@ -23,6 +24,10 @@ const COMMON: [&str; 7] = ["ro", "rw", "force", "sync", "dirsync", "flush", "noa
 /// Reads options and applies those that change the policy, whose name then says so.
 pub(super) fn apply(list: &[String], own: &[&str], policy: &mut Policy) -> Result<MountArgs> {
     let mut args = MountArgs::default();
+    let given = |name: &str| list.iter().any(|o| o == name);
+    if given("ro") && given("rw") {
+        return Err(Usage("-o ro,rw: these contradict each other".to_string()).into());
+    }
     for option in list.iter().filter(|o| !o.is_empty()) {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
         match option.as_str() {
@@ -48,7 +53,8 @@ pub(super) fn apply(list: &[String], own: &[&str], policy: &mut Policy) -> Resul
             _ if own.contains(&name) => args.own.push((name.to_string(), value.to_string())),
             _ => {
                 let known = COMMON.iter().chain(own).copied().collect::<Vec<_>>().join(", ");
-                bail!("-o {option}: no such option; there are {known}");
+                let what = format!("-o {option}: no such option; there are {known}");
+                return Err(Usage(what).into());
             }
         }
         if ["sync", "dirsync", "flush"].contains(&option.as_str()) {

@@ -6,8 +6,9 @@ use crate::session::not_durable;
 use anyhow::{Context, Result};
 use seawall_blockdev::BlockDev;
 use seawall_diskfs::{Fs, MountOpts};
+use seawall_store::cli::say;
 use seawall_store::{OpenOptions, open};
-use std::{eprintln, format};
+use std::format;
 
 pub(super) fn run<V: Volume>(args: &Serve) -> Result<()> {
     let mut policy = policy::load(&args.policy)?;
@@ -39,7 +40,7 @@ pub(super) fn run<V: Volume>(args: &Serve) -> Result<()> {
         fs.policy().name,
     );
     let options = ServeOptions { sessions: args.max_sessions, ..ServeOptions::default() };
-    let ready = || eprintln!("{line}");
+    let ready = || say(&line);
     serve(fs, Device::from(device), &args.socket, &options, ready)
         .with_context(|| args.store.clone())
 }

@@ -80,12 +80,21 @@ impl Client {
     /// # Errors
     /// ENOENT, ENOTDIR, EACCES, ELOOP with the path.
     pub fn find(&mut self, path: &[u8], follow: bool) -> Result<Found> {
-        self.resolve(path, follow).map_err(|e| e.on(String::from_utf8_lossy(path).into_owned()))
+        let found = self.resolve(path, follow).and_then(|found| {
+            if found.attr.kind == Kind::Dir || !wants_folder(path) {
+                return Ok(found);
+            }
+            self.clunk(found.fid)?;
+            let (status, text) = (Status::ENOTDIR, String::new());
+            Err(ClientError::Op { op: op::WALK, path: text.clone(), status, words: text })
+        });
+        let name = || std::format!("{}:{}", self.socket_name(), String::from_utf8_lossy(path));
+        found.map_err(|e| e.on(name()))
     }
 
     fn resolve(&mut self, path: &[u8], follow: bool) -> Result<Found> {
         let names: Vec<Vec<u8>> = components(path).collect();
-        let trailing = path.ends_with(b"/");
+        let trailing = wants_folder(path);
         if names.len() <= self.hello().walk_max.min(limit::WALK) as usize
             && let Ok((fid, reply)) = self.walk(ROOT, names, None)
         {
@@ -104,7 +113,7 @@ impl Client {
         let mut at = self.start()?;
         // Components still to go, the next one last.
         let mut todo: Vec<Vec<u8>> = components(path).rev().collect();
-        let trailing = path.ends_with(b"/");
+        let trailing = wants_folder(path);
         let mut links = 0u32;
         while let Some(name) = todo.pop() {
             let stepped = self.walk(at.fid, [name].into(), None);
@@ -413,6 +422,11 @@ impl Client {
         }
         reply.value_of()
     }
+}
+
+/// Whether a path can only be a folder's: it ends in `/` or `/.`.
+pub(crate) fn wants_folder(path: &[u8]) -> bool {
+    path.ends_with(b"/") || path.ends_with(b"/.")
 }
 
 /// Components of a path; empty ones and `.` are left out.

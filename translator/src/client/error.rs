@@ -26,7 +26,7 @@ pub enum ClientError {
         problem: String,
     },
     /// The operation failed.
-    #[error("{path}: {}: {}", op::name(*.op).to_lowercase(), text(*.status, .words))]
+    #[error("{path}{}", text(*.op, .path, *.status, .words))]
     Op {
         /// Which operation.
         op: u16,
@@ -39,8 +39,14 @@ pub enum ClientError {
     },
 }
 
-fn text(status: Status, words: &str) -> String {
-    if words.is_empty() { std::format!("{status}") } else { words.into() }
+/// Without an object the operation stands in its place.
+fn text(op: u16, path: &str, status: Status, words: &str) -> String {
+    let what = if path.is_empty() { op::name(op).to_lowercase() } else { String::new() };
+    if words.is_empty() {
+        std::format!("{what}: {status}")
+    } else {
+        std::format!("{what}: {words}")
+    }
 }
 
 impl ClientError {

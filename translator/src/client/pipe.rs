@@ -96,6 +96,17 @@ impl Client {
     /// # Errors
     /// `Connect`, `Peer`, or what the server says to Attach.
     pub fn connect(path: &Path, name: &str) -> Result<Self, ClientError> {
+        let mut client = Self::connect_control(path, name)?;
+        client.attach(super::ROOT, None).map_err(|e| e.on(path.display().to_string()))?;
+        Ok(client)
+    }
+
+    /// Connects and opens a session without a root: for [`Client::control`], which has to work on a
+    /// volume that cannot be read.
+    ///
+    /// # Errors
+    /// `Connect` or `Peer`.
+    pub fn connect_control(path: &Path, name: &str) -> Result<Self, ClientError> {
         let socket = UnixStream::connect(path)
             .map_err(|cause| ClientError::Connect { socket: path.display().to_string(), cause })?;
         let hello = HelloReply {
@@ -119,8 +130,7 @@ impl Client {
             next_fid: super::ROOT + 1,
             free_fids: Vec::new(),
         };
-        client.greet(name)?;
-        client.attach(super::ROOT, None)?;
+        client.greet(name).map_err(|e| e.on(path.display().to_string()))?;
         Ok(client)
     }
 

@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use seawall_diskfs::{Attr, Kind, OpenFlags, SetAttr, SetTime};
 use seawall_ipc::Status;
 use std::collections::HashMap;
-use std::string::String;
+use std::string::{String, ToString};
 use std::vec::Vec;
 
 struct Copy {
@@ -30,11 +30,12 @@ pub(super) fn run(from: &Target, to: &Target, recursive: bool) -> Result<()> {
     if found.attr.kind == Kind::Dir && !recursive {
         bail!("{from}: is a folder; use -r to copy it with all that is in it");
     }
-    let (dir, name) = destination(&mut copy.to, to, from.name())?;
+    let folder = found.attr.kind == Kind::Dir;
+    let (dir, name) = destination(&mut copy.to, to, from.name(), folder)?;
     if found.attr.kind == Kind::Dir && from.socket == to.socket {
         inside(&mut copy, found.attr.ino.0, dir, from, to)?;
     }
-    copy.node(found.fid, &found.attr, dir, &name, &from.path)
+    copy.node(found.fid, &found.attr, dir, &name, from.to_string().as_bytes())
 }
 
 /// A folder is not copied into itself: that would never end.

@@ -8,7 +8,7 @@ use super::report::Report;
 use super::target::{Target, os};
 use crate::client::{Client, ClientError, Completion, Outgoing};
 use crate::protocol::{Walk, flags, op};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use seawall_diskfs::{Attr, Kind, OpenFlags};
 use seawall_ipc::{Request, encode_body};
 use std::cell::Cell;
@@ -66,7 +66,7 @@ pub(super) fn run(args: &super::Get) -> Result<()> {
             folders: Vec::new(),
             as_root: local::as_root(),
         };
-        get.source(source, &args.to).with_context(|| format!("{source}"))?;
+        get.source(source, &args.to).map_err(|e| super::target::named(e, source))?;
         get.drain()?;
         get.finish_folders();
         report = get.report;

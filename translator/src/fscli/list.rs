@@ -1,9 +1,9 @@
 //! `ls`, `stat`, `df`.
 
-use super::target::{Target, join};
+use super::target::{Target, each, join};
 use crate::cli::print;
 use crate::client::Client;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use seawall_diskfs::{Attr, Kind, Timestamp};
 use seawall_store::name::format_size;
 use serde_json::{Value, json};
@@ -99,22 +99,23 @@ struct Lister<'a> {
 
 pub(super) fn ls(args: &super::Ls) -> Result<()> {
     let mut l = Lister { args, out: String::new(), values: Vec::new() };
-    for target in &args.targets {
+    let done = each(&args.targets, |target| {
         let mut client = target.connect()?;
         let found = client.find(&target.path, !args.long)?;
         if found.attr.kind == Kind::Dir {
-            l.folder(&mut client, found.fid, &target.path, args.targets.len() > 1)
-                .with_context(|| format!("{target}"))?;
+            l.folder(&mut client, found.fid, &target.path, args.targets.len() > 1)?;
         } else {
             let link = readlink(&mut client, found.fid, &found.attr)?;
             l.line(&target.path, &target.path, &found.attr, link.as_deref());
         }
-        client.clunk(found.fid)?;
-    }
+        Ok(client.clunk(found.fid)?)
+    });
     if args.json {
-        return print(&serde_json::to_string_pretty(&l.values)?);
+        print(&serde_json::to_string_pretty(&l.values)?)?;
+    } else if !l.out.is_empty() {
+        print(&l.out)?;
     }
-    if l.out.is_empty() { Ok(()) } else { print(&l.out) }
+    done
 }
 
 fn readlink(client: &mut Client, fid: u32, attr: &Attr) -> Result<Option<Vec<u8>>> {
@@ -181,7 +182,7 @@ impl Lister<'_> {
 pub(super) fn stat(targets: &[Target], as_json: bool) -> Result<()> {
     let mut values = Vec::new();
     let mut out = String::new();
-    for target in targets {
+    let done = each(targets, |target| {
         let mut client = target.connect()?;
         let found = client.find(&target.path, false)?;
         let a = found.attr;
@@ -211,8 +212,14 @@ pub(super) fn stat(targets: &[Target], as_json: bool) -> Result<()> {
         if let Some(b) = a.btime {
             out.push_str(&format!("btime  {}\n", exact(b)));
         }
+        Ok(())
+    });
+    if as_json {
+        print(&serde_json::to_string_pretty(&values)?)?;
+    } else if !out.is_empty() {
+        print(&out)?;
     }
-    if as_json { print(&serde_json::to_string_pretty(&values)?) } else { print(&out) }
+    done
 }
 
 pub(super) fn df(targets: &[Target], as_json: bool) -> Result<()> {
@@ -221,8 +228,10 @@ pub(super) fn df(targets: &[Target], as_json: bool) -> Result<()> {
         "{:<24} {:>10} {:>10} {:>10} {:>5} {:>10} {:>10}\n",
         "server", "size", "used", "free", "use", "inodes", "free"
     );
-    for target in targets {
-        let s = target.connect()?.statfs().map_err(|e| e.on(target.to_string()))?;
+    let done = each(targets, |target| {
+        let mut client = target.connect()?;
+        client.find(&target.path, true)?;
+        let s = client.statfs().map_err(|e| e.on(target.to_string()))?;
         let bytes = |blocks: u64| blocks.saturating_mul(u64::from(s.block_size));
         let used = s.blocks.saturating_sub(s.blocks_free);
         let percent = (used.saturating_mul(100)).div_ceil(s.blocks.max(1));
@@ -240,8 +249,14 @@ pub(super) fn df(targets: &[Target], as_json: bool) -> Result<()> {
             s.files,
             s.files_free,
         ));
+        Ok(())
+    });
+    if as_json {
+        print(&serde_json::to_string_pretty(&values)?)?;
+    } else if !values.is_empty() {
+        print(&out)?;
     }
-    if as_json { print(&serde_json::to_string_pretty(&values)?) } else { print(&out) }
+    done
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::local;
 use super::report::Report;
 use crate::client::{Client, ClientError, Completion, Outgoing, ROOT};
 use crate::protocol::{Create, Link, Mkdir, Mknod, Symlink, Walk, flags, op};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use seawall_blockdev::PageBuf;
 use seawall_diskfs::{Kind, OpenFlags, SetAttr};
 use seawall_ipc::{Request, Status, encode_body};
@@ -18,25 +18,29 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::string::{String, ToString};
 use std::vec::Vec;
 use std::{cell::Cell, format};
 
 /// One source file and whether something of it failed already.
 struct Item {
     path: PathBuf,
+    /// Where it goes, as messages name it.
+    to: String,
     folder: Option<Rc<Item>>,
+    is_dir: bool,
     failed: Cell<bool>,
 }
 
 impl Item {
-    fn new(path: &Path, folder: Option<&Rc<Item>>) -> Rc<Self> {
+    fn new(path: &Path, to: String, meta: &Metadata, folder: Option<&Rc<Item>>) -> Rc<Self> {
         let (path, folder) = (path.to_path_buf(), folder.cloned());
-        Rc::new(Self { path, folder, failed: Cell::new(false) })
+        Rc::new(Self { path, to, folder, is_dir: meta.is_dir(), failed: Cell::new(false) })
     }
 
     /// True when the folder above it could not be made: its own failure follows from that.
     fn follows(&self) -> bool {
-        self.folder.as_ref().is_some_and(|f| f.failed.get())
+        self.folder.as_ref().is_some_and(|f| f.failed.get() || f.follows())
     }
 }
 
@@ -71,7 +75,7 @@ pub(super) fn run(args: &super::Put) -> Result<()> {
     };
     for source in &args.sources {
         put.source(source, &args.to, args.sources.len() > 1)
-            .with_context(|| format!("{}", args.to))?;
+            .map_err(|e| super::target::named(e, &args.to))?;
     }
     put.drain()?;
     let report = put.report;
@@ -87,6 +91,13 @@ fn on(op: u16, fid: u32) -> Request {
 
 type Sent = core::result::Result<(), ClientError>;
 
+/// `SOCKET:/path/name`.
+fn named_at(to: &super::Target, path: &[Vec<u8>], name: &[u8]) -> String {
+    let dir = path.iter().fold(Vec::from(b"/"), |dir, name| super::target::join(&dir, name));
+    let path = super::target::join(&dir, name);
+    super::Target { socket: to.socket.clone(), path }.to_string()
+}
+
 impl Putter<'_> {
     fn source(&mut self, source: &Path, to: &super::Target, into: bool) -> Result<()> {
         let meta = match source.symlink_metadata() {
@@ -98,6 +109,7 @@ impl Putter<'_> {
         };
         let last = source.as_os_str().as_bytes().rsplit(|b| *b == b'/').next();
         let named = source.file_name().filter(|_| last != Some(b".".as_slice()));
+        let ends_in_slash = crate::client::wants_folder(&to.path);
         let target = match self.client.find(&to.path, true) {
             Ok(found) if found.attr.kind == Kind::Dir => {
                 let name = named.map(|n| n.as_bytes().to_vec());
@@ -107,7 +119,7 @@ impl Putter<'_> {
                 self.client.clunk(found.fid)?;
                 None
             }
-            Err(e) if e.is(Status::ENOENT) && !into => None,
+            Err(e) if e.is(Status::ENOENT) && !into && (meta.is_dir() || !ends_in_slash) => None,
             Err(e) => return Err(e.into()),
         };
         let (dir, path, name) = match target {
@@ -120,8 +132,11 @@ impl Putter<'_> {
         };
         let path: Vec<Vec<u8>> = crate::client::components(&path).collect();
         match name {
-            Some(name) => self.entry(dir, &path, &name, &Item::new(source, None), &meta)?,
-            None => self.content(dir, &path, &Item::new(source, None))?,
+            Some(name) => {
+                let item = Item::new(source, named_at(to, &path, &name), &meta, None);
+                self.entry(dir, &path, &name, &item, &meta)?;
+            }
+            None => self.content(dir, &path, &Item::new(source, to.to_string(), &meta, None))?,
         }
         self.client.clunk(dir)?;
         Ok(())
@@ -165,25 +180,44 @@ impl Putter<'_> {
             Ok(()) if done.op == op::WRITE && done.value < expect.bytes => {
                 self.fail(&expect.item, "the file would be too large");
             }
-            Ok(()) => self.report.moved(expect.bytes),
-            Err(ClientError::Op { op, status, .. }) => {
-                let what = crate::protocol::op::name(op).to_lowercase();
-                self.fail(&expect.item, format!("{what}: {status}"));
+            Ok(()) => {
+                self.report.moved(expect.bytes);
+                self.count(done.op, &expect.item);
             }
-            Err(e) => self.fail(&expect.item, e),
+            Err(e) => self.refused(&expect.item, e),
+        }
+    }
+
+    /// Counts a thing when the last request that it needs went well.
+    fn count(&mut self, op: u16, item: &Item) {
+        if item.failed.get() || item.follows() {
+            return;
+        }
+        match op {
+            op::CLOSE => self.report.file(),
+            op::LINK => self.report.links += 1,
+            op::SYMLINK | op::MKNOD => self.report.others += 1,
+            op::WALK if item.is_dir => self.report.folders += 1,
+            _ => {}
         }
     }
 
     /// The first failure of a file is told; those that follow from it, or from its folder's, are
     /// not.
     fn fail(&mut self, item: &Item, why: impl core::fmt::Display) {
-        if item.failed.replace(true) {
-            return;
-        }
-        if item.follows() {
-            self.report.failures += 1;
-        } else {
+        if !item.failed.replace(true) && !item.follows() {
             self.report.failed(format!("{}: {why}", item.path.display()));
+        }
+    }
+
+    /// The same for what the server says, which is about the name on the server.
+    fn refused(&mut self, item: &Item, e: ClientError) {
+        if !item.failed.replace(true) && !item.follows() {
+            let same = match &e {
+                ClientError::Op { status, .. } => Some(*status),
+                _ => None,
+            };
+            self.report.refused(same, e.on(item.to.as_str()));
         }
     }
 
@@ -206,10 +240,16 @@ impl Putter<'_> {
         };
         entries.sort_by_key(std::fs::DirEntry::file_name);
         for entry in entries {
+            if item.failed.get() || item.follows() {
+                break;
+            }
             let local = entry.path();
             match local.symlink_metadata() {
                 Ok(meta) => {
-                    let below = Item::new(&local, Some(item));
+                    let name = entry.file_name();
+                    let to = super::target::join(item.to.as_bytes(), name.as_bytes());
+                    let to = String::from_utf8_lossy(&to).into_owned();
+                    let below = Item::new(&local, to, &meta, Some(item));
                     self.entry(dir, path, entry.file_name().as_bytes(), &below, &meta)?;
                 }
                 Err(e) => self.report.failed(format!("{}: {e}", local.display())),
@@ -253,7 +293,6 @@ impl Putter<'_> {
                 };
                 let body = Symlink { name: name.to_vec(), target };
                 self.post(item, on(op::SYMLINK, dir), Some(&body), false)?;
-                self.report.others += 1;
                 self.finish(item, dir, name, meta)
             }
             Kind::Fifo | Kind::Socket | Kind::CharDev | Kind::BlockDev => {
@@ -262,7 +301,6 @@ impl Putter<'_> {
                 let rdev = (rustix::fs::major(dev), rustix::fs::minor(dev));
                 let body = Mknod { name: name.to_vec(), kind, mode: 0o600, rdev };
                 self.post(item, on(op::MKNOD, dir), Some(&body), false)?;
-                self.report.others += 1;
                 self.finish(item, dir, name, meta)
             }
         }
@@ -286,7 +324,6 @@ impl Putter<'_> {
     }
 
     fn link(&mut self, item: &Rc<Item>, dir: u32, name: &[u8], first: &[Vec<u8>]) -> Sent {
-        self.report.links += 1;
         let fid = self.client.new_fid();
         let most = self.client.hello().walk_max.max(1) as usize;
         for (i, names) in first.chunks(most).enumerate() {
@@ -308,12 +345,13 @@ impl Putter<'_> {
         name: &[u8],
         meta: &Metadata,
     ) -> Sent {
-        self.report.folders += 1;
         // It may be there already; the walk says whether it can be used.
         let body = Mkdir { new_fid: None, name: name.to_vec(), mode: 0o700 };
         self.post(item, on(op::MKDIR, dir), Some(&body), true)?;
         let fid = self.client.new_fid();
-        let walk = Walk { new_fid: fid, names: [name.to_vec()].into(), ..Walk::default() };
+        // Through `.`: what is there already and is no folder is refused, and nothing is changed.
+        let names = [name.to_vec(), b".".to_vec()].into();
+        let walk = Walk { new_fid: fid, names, ..Walk::default() };
         self.post(item, on(op::WALK, dir), Some(&walk), false)?;
         self.content(fid, path, item)?;
         let set = local::attributes(meta, self.as_root);
@@ -329,7 +367,6 @@ impl Putter<'_> {
                 return Ok(());
             }
         };
-        self.report.file();
         let fid = self.client.new_fid();
         let how = OpenFlags { write: true, truncate: true, ..OpenFlags::default() };
         let name = name.to_vec();

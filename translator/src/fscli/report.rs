@@ -1,14 +1,20 @@
 //! Progress, failures and the sums of a copy.
 
-use crate::cli::print;
+use crate::cli::{Told, print};
 use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use seawall_ipc::Status;
+use seawall_store::cli::say;
 use seawall_store::name::format_size;
+use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::format;
 use std::io::IsTerminal;
 use std::string::String;
 use std::time::Instant;
-use std::{eprintln, format};
+
+/// How many of the same errors are told one by one.
+const TOLD: u64 = 3;
 
 /// What a copy did.
 pub(super) struct Report {
@@ -20,6 +26,8 @@ pub(super) struct Report {
     pub(super) links: u64,
     pub(super) bytes: u64,
     pub(super) failures: u64,
+    /// Error number -> how often.
+    repeated: BTreeMap<u32, u64>,
 }
 
 impl Report {
@@ -41,6 +49,7 @@ impl Report {
             links: 0,
             bytes: 0,
             failures: 0,
+            repeated: BTreeMap::new(),
         }
     }
 
@@ -58,14 +67,32 @@ impl Report {
         }
     }
 
+    /// As [`Report::failed`]; what happens to every file of a tree, on a volume that is full or
+    /// cannot be written, is told for the first files and counted for the others.
+    pub(super) fn refused(&mut self, same: Option<Status>, why: impl Display) {
+        let Some(status) = same.filter(|s| [Status::ENOSPC, Status::EROFS].contains(s)) else {
+            return self.failed(why);
+        };
+        let seen = self.repeated.entry(status.0).or_default();
+        *seen += 1;
+        if *seen <= TOLD {
+            return self.failed(why);
+        }
+        self.failures += 1;
+    }
+
     pub(super) fn failed(&mut self, why: impl Display) {
         self.failures += 1;
-        self.bar.suspend(|| eprintln!("seawall fs: {why}"));
+        self.bar.suspend(|| say(&format!("seawall fs: {why}")));
     }
 
     /// Prints the sums; an error when something failed.
     pub(super) fn finish(self, json: bool) -> Result<()> {
         self.bar.finish_and_clear();
+        for (status, count) in self.repeated.iter().filter(|(_, count)| **count > TOLD) {
+            let more = count - TOLD;
+            say(&format!("seawall fs: {more} more: {}", Status(*status)));
+        }
         let seconds = self.started.elapsed().as_secs_f64();
         let Self { files, folders, others, links, bytes, failures, .. } = self;
         if json {
@@ -81,6 +108,9 @@ impl Report {
                  {seconds:.2} s"
             );
             print(&text)?;
+        }
+        if failures == 1 {
+            return Err(Told.into());
         }
         if failures > 0 {
             bail!("{failures} of them failed, see above");

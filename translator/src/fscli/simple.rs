@@ -1,11 +1,12 @@
 //! `cat`, `mkdir`, `rm`, `mv`, `ln`.
 
-use super::target::Target;
-use crate::client::{Client, ClientError};
+use super::target::{Target, each};
+use crate::client::{Client, ClientError, wants_folder};
 use crate::protocol::op;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use seawall_diskfs::{Kind, OpenFlags, RenameFlags};
 use seawall_ipc::Status;
+use seawall_store::cli::still_read;
 use std::ffi::OsStr;
 use std::format;
 use std::io::Write;
@@ -15,7 +16,7 @@ use std::vec::Vec;
 
 pub(super) fn cat(targets: &[Target]) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    for target in targets {
+    each(targets, |target| {
         let mut client = target.connect()?;
         let fail = |e: ClientError| e.on(target.to_string());
         let found = client.find(&target.path, true)?;
@@ -27,24 +28,26 @@ pub(super) fn cat(targets: &[Target]) -> Result<()> {
             if data.is_empty() {
                 break;
             }
-            out.write_all(&data)?;
+            if !still_read(out.write_all(&data))? {
+                return Ok(());
+            }
             at += data.len() as u64;
         }
         client.close(found.fid).map_err(fail)?;
-    }
-    out.flush()?;
-    Ok(())
+        still_read(out.flush())?;
+        Ok(())
+    })
 }
 
 pub(super) fn mkdir(targets: &[Target], parents: bool, mode: u32) -> Result<()> {
-    for target in targets {
+    each(targets, |target| {
         let mut client = target.connect()?;
         let fail = |e: ClientError| e.on(target.to_string());
         if !parents {
             let (dir, name) = target.split()?;
             let dir = client.find(&dir, true)?;
             client.mkdir(dir.fid, &name, mode).map_err(fail)?;
-            continue;
+            return Ok(());
         }
         let mut path = Vec::from(b"/");
         for name in crate::client::components(&target.path) {
@@ -59,16 +62,16 @@ pub(super) fn mkdir(targets: &[Target], parents: bool, mode: u32) -> Result<()> 
         if client.find(&path, true)?.attr.kind != Kind::Dir {
             bail!("{target}: exists and is no folder");
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 pub(super) fn rm(targets: &[Target], recursive: bool, force: bool) -> Result<()> {
-    for target in targets {
+    each(targets, |target| {
         let mut client = target.connect()?;
         let (dir, name) = target.split()?;
         let found = match client.find(&target.path, false) {
-            Err(e) if force && e.is(Status::ENOENT) => continue,
+            Err(e) if force && e.is(Status::ENOENT) => return Ok(()),
             found => found?,
         };
         let dir = client.find(&dir, true)?;
@@ -77,15 +80,15 @@ pub(super) fn rm(targets: &[Target], recursive: bool, force: bool) -> Result<()>
             bail!("{target}: is a folder; use -r to remove it with all that is in it");
         }
         if is_dir {
-            empty(&mut client, found.fid, &target.path)?;
+            empty(&mut client, found.fid, target.to_string().as_bytes())?;
         }
         client.clunk(found.fid)?;
         client.unlink(dir.fid, &name, is_dir).map_err(|e| e.on(target.to_string()))?;
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
-/// Removes everything in a folder.
+/// Removes everything in a folder; `path` is its name in messages.
 fn empty(client: &mut Client, fid: u32, path: &[u8]) -> Result<()> {
     for (name, attr) in client.list(fid)? {
         let path = super::target::join(path, &name);
@@ -101,18 +104,20 @@ fn empty(client: &mut Client, fid: u32, path: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Where a name goes: into `to` if that is a folder, else to the name `to`.
+/// Where a name goes: into `to` if that is a folder, else to the name `to`; a new name that ends in
+/// `/` is only for a `folder`.
 pub(super) fn destination(
     client: &mut Client,
     to: &Target,
     name: Option<&[u8]>,
+    folder: bool,
 ) -> Result<(u32, Vec<u8>)> {
     match (client.find(&to.path, true), name) {
         (Ok(found), Some(name)) if found.attr.kind == Kind::Dir => {
             return Ok((found.fid, name.to_vec()));
         }
         (Ok(found), _) => client.clunk(found.fid)?,
-        (Err(e), _) if e.is(Status::ENOENT) => {}
+        (Err(e), _) if e.is(Status::ENOENT) && (folder || !wants_folder(&to.path)) => {}
         (Err(e), _) => return Err(e.into()),
     }
     let (dir, name) = to.split()?;
@@ -125,13 +130,14 @@ pub(super) fn mv(from: &Target, to: &Target, no_replace: bool) -> Result<()> {
     }
     let mut client = from.connect()?;
     let (dir, name) = from.split()?;
+    let found = client.find(&from.path, false)?;
+    let folder = found.attr.kind == Kind::Dir;
+    client.clunk(found.fid)?;
     let dir = client.find(&dir, true)?;
-    let (to_dir, to_name) = destination(&mut client, to, Some(&name))?;
+    let (to_dir, to_name) = destination(&mut client, to, Some(&name), folder)?;
     let flags = RenameFlags { no_replace, ..RenameFlags::default() };
-    client
-        .rename((dir.fid, &name), (to_dir, &to_name), flags)
-        .map_err(|e| e.on(from.to_string()))
-        .with_context(|| format!("to {to}"))
+    let renamed = client.rename((dir.fid, &name), (to_dir, &to_name), flags);
+    Ok(renamed.map_err(|e| e.on(format!("{from} to {to}")))?)
 }
 
 pub(super) fn ln(what: &OsStr, to: &Target, symbolic: bool) -> Result<()> {
@@ -152,7 +158,7 @@ pub(super) fn ln(what: &OsStr, to: &Target, symbolic: bool) -> Result<()> {
         return Err(ClientError::Op { op: op::LINK, path, status, words }.into());
     }
     let found = client.find(&from.path, false)?;
-    let (dir, name) = destination(&mut client, to, from.name())?;
+    let (dir, name) = destination(&mut client, to, from.name(), false)?;
     client.link(found.fid, dir, &name).map_err(fail)?;
     Ok(())
 }

@@ -53,6 +53,30 @@ impl Target {
     }
 }
 
+/// Does something for every target; a bad one is told and does not stop the others.
+pub(super) fn each(targets: &[Target], mut act: impl FnMut(&Target) -> Result<()>) -> Result<()> {
+    let mut failed = None;
+    for target in targets {
+        if let Err(e) = act(target) {
+            let e = named(e, target);
+            if targets.len() == 1 {
+                return Err(e);
+            }
+            seawall_store::cli::say(&format!("seawall fs: {e:#}"));
+            failed = Some(crate::cli::Told.into());
+        }
+    }
+    failed.map_or(Ok(()), Err)
+}
+
+/// The same error with the target's name, if it is a server's and has none.
+pub(super) fn named(e: anyhow::Error, target: &Target) -> anyhow::Error {
+    match e.downcast::<ClientError>() {
+        Ok(e) => e.on(format!("{target}")).into(),
+        Err(e) => e,
+    }
+}
+
 pub(super) fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
     let mut path = dir.to_vec();
     if !path.ends_with(b"/") {

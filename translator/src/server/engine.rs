@@ -1,5 +1,6 @@
 //! The engine that all sessions share, as a host of the blocking driver.
 
+use super::repeats::Repeats;
 use seawall_blockdev::{
     BlockDev, Caps, DevError, ReadRun, Run, Seq, SeqState, Tag, WriteFlags, WriteRun,
 };
@@ -79,6 +80,7 @@ pub struct Engine<F> {
     /// Signalled when a step or a plan ended.
     changed: Condvar,
     device: Device,
+    repeats: Repeats,
     /// Held for reading while operations run; holds the unmount's result once there was one.
     gate: RwLock<Option<Result<(), FsError>>>,
     wakeup: Mutex<Wakeup>,
@@ -92,10 +94,16 @@ impl<F: Format> Engine<F> {
             fs: Mutex::new(fs),
             changed: Condvar::new(),
             device,
+            repeats: Repeats::default(),
             gate: RwLock::new(None),
             wakeup: Mutex::default(),
             woken: Condvar::new(),
         }
+    }
+
+    /// Logs what only the server's operator can do something about.
+    pub(super) fn failed(&self, op: &str, error: &FsError) {
+        self.repeats.warn(op, error);
     }
 
     fn lock(&self) -> MutexGuard<'_, Fs<F>> {
@@ -188,7 +196,7 @@ impl<F: Format> Engine<F> {
                 None => return,
                 Some(Ok(())) => failed = false,
                 Some(Err(e)) => {
-                    tracing::warn!(error = %e, "writing back failed; what is dirty stays dirty");
+                    self.failed("writeback", &e);
                     failed = true;
                 }
             }
@@ -245,6 +253,13 @@ impl<'e, F: Format> Host for EngineHost<'e, F> {
 
     fn wake(&mut self) {
         self.engine.changed.notify_all();
+    }
+
+    fn trouble(&mut self) -> Option<DevError> {
+        match self.device {
+            Device::Local(_) => None,
+            Device::Remote(client) => client.trouble(),
+        }
     }
 }
 

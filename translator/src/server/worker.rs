@@ -134,7 +134,7 @@ fn execute<F: Format>(
                 Outcome::Answer(answer) => answer,
                 Outcome::Shutdown => return (answers, Some(request)),
             };
-            note(session, &answer);
+            note(engine, session, &answer);
             bytes = bytes.saturating_add(answer.payload.len()).saturating_add(answer.body.len());
             answers.push(answer);
             if bytes >= BATCH_BYTES {
@@ -152,12 +152,12 @@ fn gone(request: &Request) -> Answer {
 }
 
 /// What only the server's operator can do something about goes to its log.
-fn note(session: &Session, answer: &Answer) {
+fn note<F: Format>(engine: &Engine<F>, session: &Session, answer: &Answer) {
     let Some(e) = &answer.failure else { return };
     let op = crate::protocol::op::name(answer.reply.op);
     match e {
         FsError::Corrupt(_) | FsError::Bug(_) | FsError::Io(_) => {
-            tracing::warn!(op, client = session.client(), error = %e, "an operation failed");
+            engine.failed(op, e);
         }
         FsError::Refused(_) | FsError::Unsupported(_) => {
             tracing::debug!(op, client = session.client(), error = %e, "refused");

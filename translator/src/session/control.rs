@@ -59,7 +59,13 @@ impl Session {
                 switch(host, policy)?;
                 return Ok(ControlReply::Policy(host.with(|fs| info(fs))));
             }
-            Control::Stats => return Ok(ControlReply::Stats(host.with(|fs| stats(fs)))),
+            Control::Stats => {
+                let mut stats = host.with(|fs| stats(fs));
+                if let Some(e) = host.trouble() {
+                    stats.not_durable = Some(e.to_string());
+                }
+                return Ok(ControlReply::Stats(stats));
+            }
             Control::RemountRo => driver::remount_ro(host, &self.ctx(now))?,
             Control::Freeze | Control::Thaw | Control::Shutdown => {
                 return Err(Status::EOPNOTSUPP.into());
@@ -131,12 +137,26 @@ fn info<F: Format>(fs: &Fs<F>) -> PolicyInfo {
     }
 }
 
+/// Names of variants as policy files spell them.
+fn snake(text: &str) -> String {
+    let mut out = String::new();
+    let mut inside = false;
+    for c in text.chars() {
+        if c.is_ascii_uppercase() && inside {
+            out.push('_');
+        }
+        inside = c.is_ascii_lowercase();
+        out.push(c.to_ascii_lowercase());
+    }
+    out
+}
+
 /// The policy, one line for each setting.
 fn text(p: &Policy) -> String {
     let mut out = String::new();
     let mut line = |name: &str, value: String| {
         // Writing to a string cannot fail.
-        let _ok = writeln!(out, "{name:<18} {}", value.to_lowercase());
+        let _ok = writeln!(out, "{name:<18} {}", snake(&value));
     };
     for (site, s) in &p.sites {
         let when = if s.when == When::Waited { String::new() } else { format!(", {:?}", s.when) };
