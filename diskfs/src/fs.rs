@@ -13,7 +13,7 @@ use crate::hash::HashMap;
 use crate::nodes::Nodes;
 use crate::pending::Pending;
 use crate::plan::{After, Plan, PlanId, Running, StepId};
-use crate::policy::{OnUnsupported, Reuse};
+use crate::policy::{Action, OnUnsupported, Reuse};
 use crate::stats::{Event, FsStats};
 use crate::ticket::Ticket;
 use crate::tx::{Effects, Tx};
@@ -50,6 +50,8 @@ pub struct MountOpts {
     pub index_budget: usize,
     /// No writes.
     pub read_only: bool,
+    /// The host never runs the close site, so a policy with an action there is refused.
+    pub no_close: bool,
 }
 
 impl MountOpts {
@@ -63,6 +65,7 @@ impl MountOpts {
             data_budget,
             index_budget: 64 << 20,
             read_only: false,
+            no_close: false,
         }
     }
 }
@@ -120,6 +123,16 @@ impl Meta {
     }
 }
 
+fn check_close(no_close: bool, policy: &Policy) -> Result<(), FsError> {
+    let acts = policy.close.data != Action::None || policy.close.inode != Action::None;
+    if no_close && acts {
+        let name = &policy.name;
+        let what = alloc::format!("policy {name} acts at close, and this mount is told of none");
+        return Err(FsError::unsupported(what));
+    }
+    Ok(())
+}
+
 /// A mounted filesystem.
 #[derive(Debug)]
 pub struct Fs<F> {
@@ -141,6 +154,7 @@ pub struct Fs<F> {
     pub(crate) warned: SiteSet,
     pub(crate) events: VecDeque<Event>,
     pub(crate) read_only: bool,
+    pub(crate) no_close: bool,
     pub(crate) marked_dirty: bool,
     /// Why the last write that failed did.
     pub(crate) write_error: Option<DevError>,
@@ -155,7 +169,8 @@ impl<F: Format> Fs<F> {
     /// durable until it says otherwise.
     ///
     /// # Errors
-    /// `Unsupported` when the policy refuses a store that cannot flush; `Corrupt` when the geometry
+    /// `Unsupported` when the policy refuses a store that cannot flush, or has an action at a close
+    /// that the host never reports; `Corrupt` when the geometry
     /// does not fit the device.
     pub fn new(format: F, caps: Caps, seqs: SeqState, opts: MountOpts) -> Result<Self, FsError> {
         let geo = format.geometry();
@@ -167,6 +182,7 @@ impl<F: Format> Fs<F> {
                 caps.cache.name()
             )));
         }
+        check_close(opts.no_close, &policy)?;
         let end = geo.blocks.checked_mul(u64::from(geo.block_size));
         if geo.block_size == 0 || end.is_none_or(|e| e > caps.size) {
             return Err(FsError::corrupt("superblock", 0, "volume is larger than its device"));
@@ -188,6 +204,7 @@ impl<F: Format> Fs<F> {
         nodes.floor = (seqs.acked, Epoch(0));
         Ok(Self {
             read_only: opts.read_only || geo.read_only || caps.read_only,
+            no_close: opts.no_close,
             marked_dirty: !format.was_clean(),
             write_error: None,
             data: DataCache::new(u64::from(geo.block_size), opts.data_budget),
@@ -235,6 +252,7 @@ impl<F: Format> Fs<F> {
         if !self.caps.cache.can_promise() && policy.on_unsupported == OnUnsupported::RefuseMount {
             return Err(FsError::unsupported("this policy on a store that cannot flush"));
         }
+        check_close(self.no_close, &policy)?;
         if self.meta.cache.dirty_versions() > 0 || !self.plans.is_empty() {
             return Err(Refused::Busy.into());
         }

@@ -39,13 +39,6 @@ pub(crate) struct Node {
     pub(crate) listed: bool,
 }
 
-impl Node {
-    /// Somebody can still reach the inode without a name.
-    pub(crate) fn is_held(&self) -> bool {
-        self.handles > 0
-    }
-}
-
 #[derive(Debug)]
 pub(crate) struct Open {
     pub(crate) ino: Ino,
@@ -61,6 +54,8 @@ pub(crate) struct Nodes {
     map: HashMap<Ino, Node>,
     handles: BTreeMap<Handle, Open>,
     next_handle: u64,
+    /// References that a host's cache has to inodes, by inode.
+    holds: HashMap<Ino, u64>,
     /// Number of inodes at which to look again for some that can be dropped.
     look_at: usize,
     /// What a forgotten inode may need.
@@ -72,9 +67,14 @@ impl Nodes {
         self.map.get(&ino)
     }
 
+    /// It has open handles.
+    pub(crate) fn is_open(&self, ino: Ino) -> bool {
+        self.map.get(&ino).is_some_and(|n| n.handles > 0)
+    }
+
     /// Somebody can still reach the inode without a name.
     pub(crate) fn is_held(&self, ino: Ino) -> bool {
-        self.map.get(&ino).is_some_and(Node::is_held)
+        self.holds.contains_key(&ino) || self.is_open(ino)
     }
 
     pub(crate) fn known(&mut self, ino: Ino) -> Option<&mut Node> {
@@ -114,7 +114,7 @@ impl Nodes {
         let mut floor = self.floor;
         for pass in 0..2 {
             self.map.retain(|ino, n| {
-                let held = n.is_held() || n.writer.is_some() || n.orphan || has_data(*ino);
+                let held = n.handles > 0 || n.writer.is_some() || n.orphan || has_data(*ino);
                 let safe = n.seq <= durable.0 && n.need <= durable.1 && n.own.is_empty();
                 let keep = held || (pass == 0 && !safe);
                 if !keep && !safe {
@@ -158,6 +158,29 @@ impl Nodes {
             n.handles = n.handles.saturating_sub(1);
         }
         Some(open.ino)
+    }
+
+    pub(crate) fn hold(&mut self, ino: Ino) {
+        let n = self.holds.entry(ino).or_insert(0);
+        *n = n.saturating_add(1);
+    }
+
+    /// True when that was the last one.
+    pub(crate) fn unhold(&mut self, ino: Ino, count: u64) -> bool {
+        let Some(n) = self.holds.get_mut(&ino) else { return false };
+        *n = n.saturating_sub(count);
+        *n == 0 && self.holds.remove(&ino).is_some()
+    }
+
+    /// Drops all holds. Returns the orphans without handles among them, in order.
+    pub(crate) fn unhold_all(&mut self) -> BTreeSet<Ino> {
+        let held = core::mem::take(&mut self.holds);
+        held.into_keys().filter(|ino| self.unreachable(*ino)).collect()
+    }
+
+    /// An orphan that nothing holds.
+    pub(crate) fn unreachable(&self, ino: Ino) -> bool {
+        self.map.get(&ino).is_some_and(|n| n.orphan) && !self.is_held(ino)
     }
 
     /// True when a handle is open for writing.

@@ -181,7 +181,8 @@ pub struct Ctx {
     /// The time that "now" means.
     pub now: Timestamp,
     /// Checked against modes by the engine; `None` when the host has checked (the kernel with
-    /// `default_permissions`). New nodes are owned by `owner`.
+    /// `default_permissions`); it then also drops set-id bits before a write. New nodes are owned
+    /// by `owner`.
     pub cred: Option<Cred>,
     /// Owner and group of new nodes when `cred` is `None`.
     pub owner: (u32, u32),

@@ -6,8 +6,8 @@
 mod common;
 
 use common::{Plain, TIME, plain};
-use seawall_diskfs::driver::Host;
-use seawall_diskfs::{Kind, NewNode, Refused, SetAttr, SetTime, Timestamp};
+use seawall_diskfs::driver::{self, Host};
+use seawall_diskfs::{Cred, Kind, NewNode, Refused, SetAttr, SetTime, Timestamp};
 use seawall_tests::{Scratch, assert_clean, debugfs, debugfs_write, mke2fs, pattern};
 use std::path::{Path, PathBuf};
 
@@ -385,6 +385,58 @@ fn an_open_file_outlives_its_name() {
             assert_eq!(v.statfs(), free);
         });
     });
+}
+
+#[test]
+fn a_held_inode_outlives_its_name_and_handles() {
+    let dir = Scratch::new();
+    let image = dir.join("image");
+    mke2fs(&image, 8 << 20, &["-b", "1024"]);
+    mounted(&image, |v| {
+        v.create("/f").unwrap();
+        v.write("/f", 0, &pattern(100_000, 1)).unwrap();
+        let ino = v.stat("/f").unwrap().ino;
+        v.host.fs.hold(ino);
+        v.host.fs.hold(ino);
+        v.unlink("/f").unwrap();
+        let ctx = v.ctx.clone();
+        let attr = driver::run(&mut v.host, &ctx, |fs, t| fs.getattr(&ctx, ino, t)).unwrap();
+        assert_eq!((attr.nlink, attr.size), (0, 100_000));
+        v.host.fs.unhold(ino, 1);
+        assert!(!v.host.fs.has_orphans());
+        v.host.fs.unhold(ino, 1);
+        assert!(v.host.fs.has_orphans());
+        v.create("/g").unwrap();
+        assert!(!v.host.fs.has_orphans(), "the driver freed it");
+        // What is held when the cache goes away is freed at once.
+        let ino = v.stat("/g").unwrap().ino;
+        v.host.fs.hold(ino);
+        v.unlink("/g").unwrap();
+        assert!(!v.host.fs.has_orphans());
+        v.host.fs.unhold_all();
+        assert!(v.host.fs.has_orphans());
+    });
+    assert_clean(&image);
+}
+
+#[test]
+fn set_id_bits_fall_with_a_write_by_others() {
+    let dir = Scratch::new();
+    let image = dir.join("image");
+    mke2fs(&image, 8 << 20, &["-b", "1024"]);
+    mounted(&image, |v| {
+        v.create("/f").unwrap();
+        let set = SetAttr { mode: Some(0o6777), ..SetAttr::default() };
+        let mode = |v: &mut Plain| v.stat("/f").unwrap().mode;
+        for (cred, left) in [(None, 0o6777), (Some(0), 0o6777), (Some(7), 0o777)] {
+            v.set("/f", set).unwrap();
+            v.ctx.cred = cred.map(|uid| Cred { uid, gid: uid, groups: Vec::new() });
+            v.write("/f", 0, b"x").unwrap();
+            v.ctx.cred = None;
+            assert_eq!(mode(v), left, "{cred:?}");
+        }
+    });
+    assert_clean(&image);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 mod ctl;
 mod mkfs;
+mod mount;
 mod options;
 mod policy;
 mod serve;
@@ -84,9 +85,9 @@ enum Verb {
     Serve(Serve),
     /// Asks something of a server; returns when it is done.
     Ctl(Ctl),
-    /// Mounts a filesystem through FUSE (comes later).
-    #[command(disable_help_flag = true)]
-    Mount(Later),
+    /// Mounts the filesystem on a store through FUSE, until it is unmounted, SIGINT, SIGTERM or
+    /// `ctl DIR shutdown`.
+    Mount(Mount),
     /// Checks a filesystem (comes later).
     #[command(disable_help_flag = true)]
     Check(Later),
@@ -136,10 +137,14 @@ struct Serve {
     /// Socket to listen on, created with mode 0600.
     #[arg(long)]
     socket: PathBuf,
+    /// Also mounts it here, with the options of `mount`.
+    #[arg(long, value_name = "DIR")]
+    mount: Option<PathBuf>,
     /// Durability policy: the name of a preset, or a file that ends in .toml.
     #[arg(long, value_name = "NAME-or-FILE", default_value = "default")]
     policy: String,
-    /// Mount options, separated by commas: ro, rw, force, sync, dirsync, flush, noatime.
+    /// Mount options, separated by commas: ro, rw, force, sync, dirsync, flush, noatime,
+    /// errors=continue|remount-ro.
     #[arg(short, long, value_name = "LIST", value_delimiter = ',')]
     options: Vec<String>,
     /// Sessions at a time.
@@ -149,8 +154,36 @@ struct Serve {
 }
 
 #[derive(Args)]
+struct Mount {
+    /// The store.
+    store: String,
+    /// The mount point.
+    dir: PathBuf,
+    /// Socket to listen on, created with mode 0600; without it, one that `ctl DIR` finds.
+    #[arg(long)]
+    socket: Option<PathBuf>,
+    /// Durability policy: the name of a preset, or a file that ends in .toml.
+    #[arg(long, value_name = "NAME-or-FILE", default_value = "default")]
+    policy: String,
+    /// Mount options, separated by commas: ro, rw, force, sync, dirsync, flush, noatime, relatime
+    /// (access times are not kept), errors=continue|remount-ro, allow_other, default_permissions
+    /// (always on), suid, nosuid, dev, nodev, exec, noexec, kernel_writeback, noclose.
+    #[arg(short, long, value_name = "LIST", value_delimiter = ',')]
+    options: Vec<String>,
+    /// Returns when the mount answers; the server goes on in the background.
+    #[arg(long)]
+    daemon: bool,
+    #[arg(long, hide = true)]
+    daemon_child: bool,
+    /// Sessions at a time.
+    #[arg(long, value_name = "N", default_value_t = crate::protocol::limit::SESSIONS,
+          value_parser = clap::value_parser!(u32).range(1..=4096))]
+    max_sessions: u32,
+}
+
+#[derive(Args)]
 struct Ctl {
-    /// Socket of the server.
+    /// Socket of the server, or a directory of its mount.
     socket: PathBuf,
     #[command(subcommand)]
     what: What,
@@ -200,7 +233,10 @@ pub fn run<V: Volume>(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Verb::Mkfs(args) => mkfs::run::<V>(args),
         Verb::Serve(args) => serve::run::<V>(&args),
         Verb::Ctl(args) => ctl::run(&args),
-        Verb::Mount(_) => Err(later("mount", "serve")),
+        Verb::Mount(args) => match mount::run::<V>(&args) {
+            Ok(code) => return code,
+            Err(e) => Err(e),
+        },
         Verb::Check(_) => Err(later("check", "e2fsck on the image")),
     };
     exit(V::PROGRAM, done)

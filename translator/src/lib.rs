@@ -12,6 +12,8 @@ pub mod cli;
 pub mod client;
 #[cfg(feature = "std")]
 pub mod fscli;
+#[cfg(feature = "std")]
+pub mod fuse;
 pub mod protocol;
 #[cfg(feature = "std")]
 pub mod server;

@@ -21,8 +21,8 @@ mod run;
 mod worker;
 
 pub(crate) use engine::now;
-pub use engine::{Device, Engine, EngineHost};
-pub use run::{ServeError, ServeOptions, serve};
+pub use engine::{Device, Engine, EngineHost, Front};
+pub use run::{Places, ServeError, ServeOptions, serve};
 
 /// A batch with this many payload bytes is executed, or answered, before more is taken.
 pub const BATCH_BYTES: usize = 1024 * 1024;

@@ -13,11 +13,13 @@
 //!   until the flusher or a sync writes it.
 //! * Nothing a peer sends can panic, or hold more than the limits of its session.
 
+mod changes;
 mod control;
 mod fids;
 mod files;
 mod names;
 
+pub use changes::Change;
 pub use control::not_durable;
 
 use crate::protocol::{DIALECT, FEATURES, Hello, HelloReply, Version, flags, limit, op};
@@ -159,6 +161,7 @@ pub struct Session {
     fids: Fids,
     greeted: bool,
     client: String,
+    changes: Vec<Change>,
 }
 
 impl Session {
@@ -166,7 +169,16 @@ impl Session {
     pub fn new(id: u64, server: Server, peer: Cred) -> Self {
         let fids = Fids::new(server.limits.fids as usize);
         let cred = peer.clone();
-        Self { id, server, peer, cred, fids, greeted: false, client: String::new() }
+        Self {
+            id,
+            server,
+            peer,
+            cred,
+            fids,
+            greeted: false,
+            client: String::new(),
+            changes: Vec::new(),
+        }
     }
 
     /// The name that the client gave, for logs.

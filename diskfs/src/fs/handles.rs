@@ -34,9 +34,35 @@ impl<F: Format> Fs<F> {
     /// Forgets a handle. Run `PlanReq::Close` first where a close is meant; this has no result.
     pub fn clunk(&mut self, h: Handle) {
         let Some(ino) = self.nodes.close(h) else { return };
-        if self.nodes.get(ino).is_some_and(|n| n.orphan && !n.is_held()) {
+        if self.nodes.unreachable(ino) {
             self.orphans.insert(ino);
         }
+    }
+
+    /// Keeps an inode from being freed when its last name and handle go: a host's cache refers to
+    /// it by number (a kernel counts its look-ups). Call it in the attempt that found the inode, so
+    /// that nothing can happen in between. Holds add up.
+    pub fn hold(&mut self, ino: Ino) {
+        self.nodes.hold(ino);
+    }
+
+    /// Takes back `count` holds. With the last one an inode without names and handles becomes the
+    /// driver's to free.
+    pub fn unhold(&mut self, ino: Ino, count: u64) {
+        if self.nodes.unhold(ino, count) && self.nodes.unreachable(ino) {
+            self.orphans.insert(ino);
+        }
+    }
+
+    /// Takes back every hold: the cache that had them is gone.
+    pub fn unhold_all(&mut self) {
+        let mut free = self.nodes.unhold_all();
+        self.orphans.append(&mut free);
+    }
+
+    /// True when `next_orphan` would return an inode.
+    pub fn has_orphans(&self) -> bool {
+        !self.orphans.is_empty()
     }
 
     /// The next inode that has neither names nor handles; the driver frees it with `reap`.
@@ -102,7 +128,7 @@ impl<F: Format> Fs<F> {
             let n = self.nodes.entry(*ino);
             n.orphan = true;
             n.listed = true;
-            if !n.is_held() {
+            if !self.nodes.is_held(*ino) {
                 self.orphans.insert(*ino);
             }
         }

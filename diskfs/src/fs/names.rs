@@ -176,7 +176,7 @@ impl<F: Format> Fs<F> {
         let n = self.nodes.entry(u.ino);
         n.orphan = true;
         n.listed |= listed;
-        if !n.is_held() {
+        if !self.nodes.is_held(u.ino) {
             self.orphans.insert(u.ino);
         }
     }
@@ -280,7 +280,9 @@ fn list_held<F: Format>(
     nodes: &Nodes,
     left: Unlinked,
 ) -> Attempt<(Unlinked, bool)> {
-    let listed = left.nlink == 0 && nodes.is_held(left.ino) && f.orphan_add(tx, left.ino)?;
+    // A kernel forgets what nobody has open as soon as it knows that the name is gone: the two
+    // superblock writes of the list are saved, and a crash in between leaves what preen frees.
+    let listed = left.nlink == 0 && nodes.is_open(left.ino) && f.orphan_add(tx, left.ino)?;
     Ok((left, listed))
 }
 

@@ -2,6 +2,7 @@
 
 use super::{Ctl, What, print, show};
 use crate::client::Client;
+use crate::fuse::find_socket;
 use crate::protocol::{Control, ControlReply};
 use anyhow::{Result, bail};
 use std::format;
@@ -17,8 +18,9 @@ pub(super) fn run(args: &Ctl) -> Result<()> {
         What::Freeze => (Control::Freeze, false),
         What::Thaw => (Control::Thaw, false),
     };
+    let socket = find_socket(&args.socket).map_err(|e| anyhow::anyhow!(e))?;
     let name = format!("ctl[{}]", std::process::id());
-    let mut client = Client::connect_control(&args.socket, &name)?;
+    let mut client = Client::connect_control(&socket, &name)?;
     let text = match client.control(&what)? {
         ControlReply::Done => return Ok(()),
         ControlReply::Policy(p) if json => serde_json::to_string_pretty(&p)?,

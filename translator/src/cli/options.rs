@@ -3,7 +3,7 @@
 use super::Usage;
 use anyhow::Result;
 use seawall_diskfs::Site;
-use seawall_diskfs::policy::{Action, ClosePolicy, Policy, SitePolicy, Waited, When};
+use seawall_diskfs::policy::{Action, ClosePolicy, OnError, Policy, SitePolicy, Waited, When};
 use std::format;
 use std::string::{String, ToString};
 use std::vec::Vec;
@@ -19,7 +19,7 @@ pub struct MountArgs {
     pub own: Vec<(String, String)>,
 }
 
-const COMMON: [&str; 7] = ["ro", "rw", "force", "sync", "dirsync", "flush", "noatime"];
+const COMMON: [&str; 8] = ["ro", "rw", "force", "sync", "dirsync", "flush", "noatime", "errors"];
 
 /// Reads options and applies those that change the policy, whose name then says so.
 pub(super) fn apply(list: &[String], own: &[&str], policy: &mut Policy) -> Result<MountArgs> {
@@ -50,6 +50,13 @@ pub(super) fn apply(list: &[String], own: &[&str], policy: &mut Policy) -> Resul
                 let (data, inode) = (Action::Submit, Action::Start);
                 policy.close = ClosePolicy { data, inode, ..policy.close };
             }
+            // Linux's names; what it calls `continue` is an error to the caller here too.
+            "errors=continue" => policy.on_error = OnError::Fail,
+            "errors=remount-ro" => policy.on_error = OnError::ReadOnly,
+            _ if name == "errors" => {
+                let what = format!("-o {option}: there are continue and remount-ro");
+                return Err(Usage(what).into());
+            }
             _ if own.contains(&name) => args.own.push((name.to_string(), value.to_string())),
             _ => {
                 let known = COMMON.iter().chain(own).copied().collect::<Vec<_>>().join(", ");
@@ -57,7 +64,7 @@ pub(super) fn apply(list: &[String], own: &[&str], policy: &mut Policy) -> Resul
                 return Err(Usage(what).into());
             }
         }
-        if ["sync", "dirsync", "flush"].contains(&option.as_str()) {
+        if ["sync", "dirsync", "flush", "errors"].contains(&name) {
             policy.name = format!("{},{option}", policy.name);
         }
     }

@@ -1,46 +1,112 @@
-//! `serve STORE --socket PATH`.
+//! `serve STORE --socket PATH [--mount DIR]`.
 
 use super::{Serve, Volume, options, policy};
-use crate::server::{Device, ServeOptions, serve};
+use crate::fuse;
+use crate::server::{Device, Places, ServeOptions, serve};
 use crate::session::not_durable;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use seawall_blockdev::BlockDev;
 use seawall_diskfs::{Fs, MountOpts};
 use seawall_store::cli::say;
 use seawall_store::{OpenOptions, open};
-use std::format;
+use std::path::{Path, PathBuf};
+use std::string::{String, ToString};
+use std::vec::Vec;
+use std::{format, io};
 
 pub(super) fn run<V: Volume>(args: &Serve) -> Result<()> {
-    let mut policy = policy::load(&args.policy)?;
-    let mount = options::apply(&args.options, V::own_options(), &mut policy)?;
-    let client_name = format!("{}[{}]", V::PROGRAM, std::process::id());
-    let read_only = mount.read_only;
-    let opening = OpenOptions { read_only, client_name, ..OpenOptions::default() };
-    let mut device = open(&args.store, &opening)?;
-    let volume = V::open(&mut device, &mount).with_context(|| args.store.clone())?;
-    let why = V::read_only_because(&volume).filter(|_| !mount.read_only);
-    let (caps, seqs) = (device.caps(), device.seqs());
-    let opts = MountOpts { read_only, ..MountOpts::new(policy) };
-    let fs = Fs::new(volume, caps, seqs, opts).with_context(|| args.store.clone())?;
-
-    let durable =
-        not_durable(&fs).map_or_else(|| "durable".into(), |w| format!("not durable: {w}"));
-    let mode = match (fs.is_read_only(), why) {
-        (false, _) => std::string::String::new(),
-        (true, Some(why)) => format!(", read-only because of {why}"),
-        (true, None) => ", read-only".into(),
+    let job = Job {
+        store: &args.store,
+        socket: Some(&args.socket),
+        mount: args.mount.as_deref(),
+        policy: &args.policy,
+        options: &args.options,
+        max_sessions: args.max_sessions,
     };
-    let line = format!(
-        "{}: serving {} of {} on {} (cache {}), policy {}, {durable}{mode}",
-        V::PROGRAM,
-        V::FORMAT,
-        args.store,
-        args.socket.display(),
-        caps.cache.name(),
-        fs.policy().name,
-    );
-    let options = ServeOptions { sessions: args.max_sessions, ..ServeOptions::default() };
-    let ready = || say(&line);
-    serve(fs, Device::from(device), &args.socket, &options, ready)
-        .with_context(|| args.store.clone())
+    job.run::<V>(|| Ok(()))
+}
+
+/// What `serve` and `mount` have in common.
+pub(super) struct Job<'a> {
+    pub(super) store: &'a str,
+    pub(super) socket: Option<&'a Path>,
+    pub(super) mount: Option<&'a Path>,
+    pub(super) policy: &'a str,
+    pub(super) options: &'a [String],
+    pub(super) max_sessions: u32,
+}
+
+impl Job<'_> {
+    /// Serves until the end. `ready` is called after the start-up line was written.
+    pub(super) fn run<V: Volume>(&self, ready: impl FnOnce() -> io::Result<()>) -> Result<()> {
+        let mut policy = policy::load(self.policy)?;
+        let mut list: Vec<String> = self.options.to_vec();
+        let mut own = V::own_options().to_vec();
+        let kernel = if self.mount.is_some() {
+            let kernel = fuse::Options::take(&mut list);
+            let name = |o: &String| o.split('=').next().unwrap_or(o).to_string();
+            if let Some(o) = list.iter().find(|o| fuse::Options::NAMES.contains(&&*name(o))) {
+                bail!("-o {o}: {} takes no value", name(o));
+            }
+            own.extend(fuse::Options::NAMES);
+            kernel
+        } else {
+            fuse::Options::default()
+        };
+        let mount = options::apply(&list, &own, &mut policy)?;
+        let client_name = format!("{}[{}]", V::PROGRAM, std::process::id());
+        let read_only = mount.read_only;
+        let opening = OpenOptions { read_only, client_name, ..OpenOptions::default() };
+        let mut device = open(self.store, &opening)?;
+        let volume = V::open(&mut device, &mount).with_context(|| self.store.to_string())?;
+        let why = V::read_only_because(&volume).filter(|_| !mount.read_only);
+        let (caps, seqs) = (device.caps(), device.seqs());
+        let no_close = kernel.no_close;
+        let opts = MountOpts { read_only, no_close, ..MountOpts::new(policy) };
+        let fs = Fs::new(volume, caps, seqs, opts).with_context(|| self.store.to_string())?;
+
+        let durable =
+            not_durable(&fs).map_or_else(|| "durable".into(), |w| format!("not durable: {w}"));
+        let mode = match (fs.is_read_only(), why) {
+            (false, _) => String::new(),
+            (true, Some(why)) => format!(", read-only because of {why}"),
+            (true, None) => ", read-only".into(),
+        };
+        let cache = caps.cache.name();
+        let state = format!("(cache {cache}), policy {}, {durable}{mode}", fs.policy().name);
+        let options = ServeOptions { sessions: self.max_sessions, ..ServeOptions::default() };
+        let places = Places {
+            socket: self.socket.map(Path::to_path_buf),
+            mount: self.mount.map(|dir| fuse::Spec {
+                dir: dir.to_path_buf(),
+                source: self.store.to_string(),
+                kind: V::PROGRAM.to_string(),
+                read_only: fs.is_read_only(),
+                options: kernel,
+            }),
+        };
+        let begun = |socket: &Path| {
+            self.say::<V>(socket, &state);
+            ready()
+        };
+        let device = Device::from(device);
+        serve(fs, device, &places, &options, begun).with_context(|| self.store.to_string())
+    }
+
+    fn say<V: Volume>(&self, socket: &Path, state: &str) {
+        let place = match self.mount {
+            Some(dir) => format!("{} and {}", dir.display(), socket.display()),
+            None => socket.display().to_string(),
+        };
+        let (program, format, store) = (V::PROGRAM, V::FORMAT, self.store);
+        say(&format!("{program}: serving {format} of {store} on {place} {state}"));
+        if let Some(dir) = self.mount {
+            say(&format!("{program}: {}", fuse::notice(program, dir)));
+        }
+    }
+}
+
+/// A path that stays the same when the process changes its folder.
+pub(super) fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).with_context(|| path.display().to_string())
 }

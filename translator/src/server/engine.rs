@@ -1,6 +1,7 @@
 //! The engine that all sessions share, as a host of the blocking driver.
 
 use super::repeats::Repeats;
+use crate::session::Change;
 use seawall_blockdev::{
     BlockDev, Caps, DevError, ReadRun, Run, Seq, SeqState, Tag, WriteFlags, WriteRun,
 };
@@ -8,7 +9,7 @@ use seawall_diskfs::driver::{self, Host};
 use seawall_diskfs::{Ctx, Event, Format, Fs, FsError, PlanReq, Site, Timestamp};
 use seawall_store::{AnyStore, Client, LocalStore};
 use std::boxed::Box;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A store that threads share.
@@ -74,6 +75,22 @@ struct Wakeup {
     stop: bool,
 }
 
+/// A cache above the engine that holds changes back and remembers what it was told: a mount's
+/// kernel.
+pub trait Front: Send + Sync {
+    /// Somebody else changed this. Called without locks.
+    fn changed(&self, changes: &[Change]);
+
+    /// Hands what it holds back to the engine.
+    ///
+    /// # Errors
+    /// What could not be handed over.
+    fn flush(&self) -> Result<(), FsError>;
+
+    /// Ends, after handing over what it can.
+    fn stop(&self);
+}
+
 /// A mounted filesystem and its store, shared by sessions, flusher and whoever stops them.
 pub struct Engine<F> {
     fs: Mutex<Fs<F>>,
@@ -85,6 +102,9 @@ pub struct Engine<F> {
     gate: RwLock<Option<Result<(), FsError>>>,
     wakeup: Mutex<Wakeup>,
     woken: Condvar,
+    front: Mutex<Option<Arc<dyn Front>>>,
+    /// Held while the front ends.
+    stopping: Mutex<()>,
 }
 
 impl<F: Format> Engine<F> {
@@ -98,12 +118,49 @@ impl<F: Format> Engine<F> {
             gate: RwLock::new(None),
             wakeup: Mutex::default(),
             woken: Condvar::new(),
+            front: Mutex::new(None),
+            stopping: Mutex::new(()),
         }
     }
 
     /// Logs what only the server's operator can do something about.
     pub(super) fn failed(&self, op: &str, error: &FsError) {
         self.repeats.warn(op, error);
+    }
+
+    /// Puts a cache above the engine; [`Engine::unmount`] ends it first.
+    pub fn set_front(&self, front: Arc<dyn Front>) {
+        *self.front.lock().unwrap_or_else(PoisonError::into_inner) = Some(front);
+    }
+
+    fn front(&self) -> Option<Arc<dyn Front>> {
+        self.front.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Tells the cache above what an operation changed that did not come through it. Not called
+    /// from inside an operation: the cache may have to wait for others.
+    pub fn announce(&self, changes: &[Change]) {
+        if !changes.is_empty()
+            && let Some(front) = self.front()
+        {
+            front.changed(changes);
+        }
+    }
+
+    /// Has the cache above hand over what it holds.
+    ///
+    /// # Errors
+    /// What could not be handed over.
+    pub fn flush_front(&self) -> Result<(), FsError> {
+        self.front().map_or(Ok(()), |front| front.flush())
+    }
+
+    /// Ends the cache above, if there is one.
+    pub(crate) fn stop_front(&self) {
+        let _others_wait = self.stopping.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(front) = self.front() else { return };
+        front.stop();
+        *self.front.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     fn lock(&self) -> MutexGuard<'_, Fs<F>> {
@@ -160,17 +217,20 @@ impl<F: Format> Engine<F> {
         }
     }
 
-    /// Unmounts: waits for operations under way, lets no more begin, writes everything back and
+    /// Unmounts: ends the cache above, waits for operations under way, lets no more begin, writes
+    /// everything back and
     /// runs the unmount site. A second call gets the first one's result.
     ///
     /// # Errors
     /// The unmount's; the volume is then left marked as in use.
     pub fn unmount(&self) -> Result<(), FsError> {
+        self.stop_front();
         let mut gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(done) = &*gate {
             return done.clone();
         }
         let ctx = Ctx { now: now(), cred: None, owner: (0, 0) };
+        self.lock().unhold_all();
         let done = driver::unmount(&mut self.host(), &ctx);
         log(&self.lock().take_events());
         *gate = Some(done.clone());

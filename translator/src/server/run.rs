@@ -3,6 +3,7 @@
 use super::engine::{Device, Engine};
 use super::flusher::Flusher;
 use super::worker::{End, serve as serve_session};
+use crate::fuse;
 use crate::protocol::limit;
 use crate::session::{Limits, Server, Session};
 use rustix::net::sockopt::socket_peercred;
@@ -13,13 +14,13 @@ use std::collections::HashMap;
 use std::io;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 use std::vec::Vec;
 use std::{format, string::String};
 use thiserror::Error;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 /// How long sessions may take to send their last replies when the server stops.
@@ -46,6 +47,9 @@ pub enum ServeError {
     /// The socket.
     #[error(transparent)]
     Socket(#[from] StoreError),
+    /// The mount.
+    #[error(transparent)]
+    Fuse(#[from] fuse::MountError),
     /// Threads, signals, the runtime.
     #[error("cannot {what}: {cause}")]
     System {
@@ -76,23 +80,31 @@ struct Hub<F> {
     stop: mpsc::UnboundedSender<Result<(), FsError>>,
 }
 
-/// Serves a filesystem until SIGINT, SIGTERM or a client's shutdown; then unmounts it. `ready` is
-/// called once the socket answers.
+/// Where a filesystem is served. At least one of both.
+#[derive(Clone, Debug, Default)]
+pub struct Places {
+    /// Socket to listen on. A mount without one gets one by its device number.
+    pub socket: Option<PathBuf>,
+    /// Mount.
+    pub mount: Option<fuse::Spec>,
+}
+
+/// Serves a filesystem until SIGINT, SIGTERM, a client's shutdown or the end of its mount; then
+/// unmounts it. `ready` is called once socket and mount answer, with the socket's path.
 ///
 /// # Errors
 /// [`ServeError`]; `Unmount` when the last flush failed.
 pub fn serve<F: Format>(
     fs: Fs<F>,
     device: Device,
-    socket: &Path,
+    places: &Places,
     options: &ServeOptions,
-    ready: impl FnOnce(),
+    ready: impl FnOnce(&Path) -> io::Result<()>,
 ) -> Result<(), ServeError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(system("start the runtime"))?;
-    let mut listening = Listening::bind(socket)?;
     let engine = Arc::new(Engine::new(fs, device));
     engine.check().map_err(ServeError::Mount)?;
     engine.recover();
@@ -100,23 +112,28 @@ pub fn serve<F: Format>(
     let (stop, stopped) = mpsc::unbounded_channel();
     let (sockets, ended) = (Mutex::default(), Condvar::new());
     let hub = Arc::new(Hub { engine: Arc::clone(&engine), sockets, ended, stop });
-    let end = runtime.block_on(async {
-        let listener = listening.listener.take().ok_or(io::ErrorKind::NotConnected)?;
-        let listener = tokio::net::UnixListener::from_std(listener)?;
+    let end: Result<_, ServeError> = runtime.block_on(async {
+        let mut signals = Signals::new().map_err(system("handle signals"))?;
+        let mut open = open_places(&engine, places)?;
+        let listener = open.listening.listener.take().ok_or(io::ErrorKind::NotConnected.into());
+        let listener = listener.and_then(tokio::net::UnixListener::from_std);
+        let listener = listener.map_err(system("listen"))?;
+        ready(&open.socket).map_err(system("say that it is ready"))?;
         let server = Server {
             boot_id: *uuid::Uuid::new_v4().as_bytes(),
             owner: rustix::process::geteuid().as_raw(),
             limits: options.limits,
         };
-        accept_until_stopped(&hub, listener, &server, options, stopped, ready).await
+        let unmounted = &mut open.unmounted;
+        Ok(accept_until_stopped(&hub, listener, &server, options, stopped, &mut signals, unmounted)
+            .await)
     });
-    drop(listening);
     let result = match end {
         Ok(Some(result)) => result,
         Ok(None) => engine.unmount(),
         Err(e) => {
             engine.unmount().map_err(ServeError::Unmount)?;
-            return Err(system("serve")(e));
+            return Err(e);
         }
     };
     drop(flusher);
@@ -124,24 +141,74 @@ pub fn serve<F: Format>(
     result.map_err(ServeError::Unmount)
 }
 
-/// `Some` is the result of a shutdown that was asked for over the socket; `None` a signal.
+struct Signals {
+    int: Signal,
+    term: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        let (int, term) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        Ok(Self { int, term })
+    }
+}
+
+/// Where clients come in.
+struct Open {
+    listening: Listening,
+    socket: PathBuf,
+    unmounted: mpsc::UnboundedReceiver<()>,
+    /// Keeps the channel open without a mount.
+    _mounted: mpsc::UnboundedSender<()>,
+    _link: Option<fuse::Link>,
+}
+
+/// Mounts, then listens: whoever gets a connection finds the mount. What was begun is ended by
+/// [`Engine::unmount`] when a later step fails.
+fn open_places<F: Format>(engine: &Arc<Engine<F>>, places: &Places) -> Result<Open, ServeError> {
+    let (mounted, unmounted) = mpsc::unbounded_channel();
+    let tell = mounted.clone();
+    let mut dev = None;
+    if let Some(spec) = &places.mount {
+        let ended = move || {
+            // Without a receiver the server is stopping already.
+            let _stopping_already = tell.send(());
+        };
+        dev = Some(fuse::mount(engine, spec, ended)?);
+    }
+    let (listening, socket, link) = match (&places.socket, dev) {
+        (Some(socket), dev) => {
+            let listening = Listening::bind(socket)?;
+            let link = dev.map(|dev| fuse::Link::new(dev, socket)).transpose();
+            (listening, socket.clone(), link.map_err(system("link the socket by mount"))?)
+        }
+        (None, Some(dev)) => {
+            let socket = fuse::socket_path(dev).map_err(system("make the sockets' folder"))?;
+            (Listening::bind(&socket)?, socket, None)
+        }
+        (None, None) => return Err(system("serve")(io::ErrorKind::InvalidInput.into())),
+    };
+    Ok(Open { listening, socket, unmounted, _mounted: mounted, _link: link })
+}
+
+/// `Some` is the result of a shutdown that was asked for over the socket; `None` a signal, or the
+/// end of the mount.
 async fn accept_until_stopped<F: Format>(
     hub: &Arc<Hub<F>>,
     listener: tokio::net::UnixListener,
     server: &Server,
     options: &ServeOptions,
     mut stopped: mpsc::UnboundedReceiver<Result<(), FsError>>,
-    ready: impl FnOnce(),
-) -> io::Result<Option<Result<(), FsError>>> {
-    let mut int = signal(SignalKind::interrupt())?;
-    let mut term = signal(SignalKind::terminate())?;
-    ready();
+    signals: &mut Signals,
+    unmounted: &mut mpsc::UnboundedReceiver<()>,
+) -> Option<Result<(), FsError>> {
     let mut next = 0u64;
     loop {
         let accepted = tokio::select! {
-            result = stopped.recv() => return Ok(result),
-            _ = int.recv() => return Ok(None),
-            _ = term.recv() => return Ok(None),
+            result = stopped.recv() => return result,
+            _ = signals.int.recv() => return None,
+            _ = signals.term.recv() => return None,
+            _ = unmounted.recv() => return None,
             accepted = listener.accept() => accepted,
         };
         next = next.saturating_add(1);
@@ -201,6 +268,7 @@ impl<F: Format> Hub<F> {
             End::Eof => tracing::info!(session = id, client, "session closed by the client"),
             End::Receive(error) => tracing::warn!(session = id, client, %error, "session closed"),
             End::Send(error) => tracing::info!(session = id, client, %error, "client is gone"),
+            End::Front(error) => tracing::warn!(session = id, client, %error, "session closed"),
             End::Shutdown(result) => {
                 // The other end is the accepting side; without it the server stops anyway.
                 let _stopping_already = self.stop.send(result);

@@ -2,7 +2,7 @@
 
 use super::BATCH_BYTES;
 use super::engine::{Engine, now};
-use crate::protocol::DIALECT;
+use crate::protocol::{Control, DIALECT, op};
 use crate::session::{Answer, Input, Outcome, Session};
 use seawall_blockdev::PageBuf;
 use seawall_diskfs::{Format, FsError, Slice};
@@ -22,6 +22,8 @@ pub(super) enum End {
     Receive(RecvError),
     /// It does not take its replies.
     Send(std::io::Error),
+    /// A mount's kernel kept changes that a sync was to cover: no answer could be true.
+    Front(FsError),
 }
 
 /// Receives requests, within the session's limits.
@@ -107,9 +109,16 @@ fn run<F: Format>(
             Ok(false) => return End::Eof,
             Err(e) => return End::Receive(e),
         }
+        if items.iter().any(|(request, input)| needs_everything(request, input))
+            && let Err(error) = engine.flush_front()
+        {
+            tracing::warn!(%error, "the kernel did not hand over all that it holds back");
+            return End::Front(error);
+        }
         let mut todo = items.drain(..);
         while todo.len() > 0 {
             let (answers, stop) = execute(engine, session, &mut todo);
+            engine.announce(&session.take_changes());
             if let Some(request) = stop {
                 return shut_down(engine, socket, session, &request, &answers);
             }
@@ -117,6 +126,18 @@ fn run<F: Format>(
                 return End::Send(e);
             }
         }
+    }
+}
+
+/// Requests that are about everything, so also about what a mount's kernel holds back.
+fn needs_everything(request: &Request, input: &Input) -> bool {
+    match (request.op, input) {
+        (op::SYNCFS, _) => true,
+        (op::CONTROL, Input::Body(body)) => {
+            let asked = seawall_ipc::decode_body::<Control>(body);
+            matches!(asked, Ok(Control::Sync | Control::PolicySet(_) | Control::RemountRo))
+        }
+        _ => false,
     }
 }
 
@@ -154,7 +175,7 @@ fn gone(request: &Request) -> Answer {
 /// What only the server's operator can do something about goes to its log.
 fn note<F: Format>(engine: &Engine<F>, session: &Session, answer: &Answer) {
     let Some(e) = &answer.failure else { return };
-    let op = crate::protocol::op::name(answer.reply.op);
+    let op = op::name(answer.reply.op);
     match e {
         FsError::Corrupt(_) | FsError::Bug(_) | FsError::Io(_) => {
             engine.failed(op, e);

@@ -1,7 +1,7 @@
 //! Operations on what a fid is bound to.
 
 use super::names::{check_flags, current, preset, readdir_limits};
-use super::{Input, Made, Result, Session};
+use super::{Change, Input, Made, Result, Session};
 use crate::protocol::{Create, NodeReply, Open, ReaddirReply, flags};
 use seawall_diskfs::driver::{self, Host};
 use seawall_diskfs::{Ctx, Done, FsError, PlanReq, Refused, SeekWhat, SetAttr, Site};
@@ -40,6 +40,7 @@ impl Session {
             current(fs, ctx, dir, t)?;
             fs.create_open(ctx, dir.ino, &body.name, body.mode, body.flags, t)
         })?;
+        self.changed_name(dir.ino, &body.name, None);
         let (handle, attr) = self.opened(host, ctx, handle, attr, body.flags, policy)?;
         self.fids.bind(body.new_fid, (&attr).into(), Some(handle));
         Made::body(&NodeReply { attr })
@@ -72,6 +73,7 @@ impl Session {
         };
         let offset = request.offset;
         let (taken, _) = driver::run(host, ctx, |fs, t| fs.write(ctx, handle, offset, &data, t))?;
+        self.changed(Change::Data(self.fids.node(request.aux)?.ino));
         Ok(Made::value(taken as u64))
     }
 
@@ -134,6 +136,7 @@ impl Session {
             current(fs, &ctx, fid.node, t)?;
             fs.set_attr(&ctx, fid.node.ino, set, t)
         })?;
+        self.changed(Change::Data(fid.node.ino));
         Made::body(&attr)
     }
 

@@ -1,7 +1,8 @@
 //! Operations that find, make, move and remove names.
 
+use super::changes::target;
 use super::fids::NodeId;
-use super::{Fail, Made, Result, Session};
+use super::{Change, Fail, Made, Result, Session};
 use crate::protocol::{
     Attach, Link, Mkdir, Mknod, Node, NodeReply, Rename, Symlink, Walk, WalkReply, limit,
 };
@@ -114,10 +115,12 @@ impl Session {
         mode: u32,
     ) -> Result<Attr> {
         let dir = self.fids.node(dir)?;
-        Ok(driver::run(host, ctx, |fs, t| {
+        let attr = driver::run(host, ctx, |fs, t| {
             current(fs, ctx, dir, t)?;
             fs.create(ctx, dir.ino, name, node, mode, t)
-        })?)
+        })?;
+        self.changed_name(dir.ino, name, None);
+        Ok(attr)
     }
 
     pub(super) fn mkdir<H: Host>(
@@ -180,6 +183,7 @@ impl Session {
             current(fs, ctx, node, t)?;
             fs.link(ctx, node.ino, dir.ino, &body.name, t)
         })?;
+        self.changed_name(dir.ino, &body.name, Some(node.ino));
         Made::body(&NodeReply { attr })
     }
 
@@ -207,11 +211,16 @@ impl Session {
         body: &Rename,
     ) -> Result<Made> {
         let (from, to) = (self.fids.node(dir)?, self.fids.node(body.to_fid)?);
+        let (mut moved, mut gone) = (None, None);
         driver::run(host, ctx, |fs, t| {
             current(fs, ctx, from, t)?;
             current(fs, ctx, to, t)?;
+            moved = target(fs, ctx, from.ino, &body.name, t)?;
+            gone = target(fs, ctx, to.ino, &body.to_name, t)?;
             fs.rename(ctx, (from.ino, &body.name), (to.ino, &body.to_name), body.flags, t)
         })?;
+        self.changed_name(from.ino, &body.name, moved);
+        self.changed_name(to.ino, &body.to_name, gone);
         Ok(Made::default())
     }
 
@@ -251,6 +260,7 @@ impl Session {
         if out.is_ok() && flags.truncate && attr.size > 0 && attr.kind == Kind::File {
             let set = SetAttr { size: Some(0), ..SetAttr::default() };
             out = driver::run(host, ctx, |fs, t| fs.set_attr(ctx, attr.ino, &set, t));
+            self.changed(Change::Data(attr.ino));
         }
         match out {
             Ok(attr) => Ok((handle, attr)),

@@ -1,0 +1,140 @@
+//! The mount as the engine sees it: invalidation, handing over, the end.
+
+use super::convert::Numbers;
+use super::{GRACE, system};
+use crate::server::{Engine, Front};
+use crate::session::Change;
+use fuser::Notifier;
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
+use seawall_blockdev::DevError;
+use seawall_diskfs::driver::Host;
+use seawall_diskfs::{Format, FsError, Handle};
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Whether the kernel has let go of the mount.
+#[derive(Default)]
+pub(super) struct Ended {
+    ended: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Ended {
+    pub(super) fn set(&self) {
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.changed.notify_all();
+    }
+
+    fn wait(&self, limit: Duration) -> bool {
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let (ended, _) = self
+            .changed
+            .wait_timeout_while(ended, limit, |ended| !*ended)
+            .unwrap_or_else(PoisonError::into_inner);
+        *ended
+    }
+}
+
+pub(super) struct Mounted<F: Format> {
+    pub(super) engine: Weak<Engine<F>>,
+    pub(super) numbers: Numbers,
+    pub(super) notifier: Notifier,
+    /// Handles that the kernel has; it does not release them all when it lets go.
+    pub(super) handles: Arc<Mutex<BTreeSet<Handle>>>,
+    pub(super) dir: PathBuf,
+    pub(super) dev: Arc<AtomicU64>,
+    pub(super) end: Arc<Ended>,
+    pub(super) thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl<F: Format> Mounted<F> {
+    fn is_there(&self) -> bool {
+        let dev = self.dev.load(Ordering::Acquire);
+        dev == 0 || system::device_number(&self.dir).is_ok_and(|now| now == dev)
+    }
+
+    /// Takes the mount out of the name space. True when the kernel will let go of it at once.
+    fn take_away(&self) -> bool {
+        if !self.is_there() {
+            tracing::warn!(dir = %self.dir.display(), "the mount is not in its place any more");
+            return false;
+        }
+        match system::unmount(&self.dir, UnmountFlags::empty()) {
+            Ok(()) => return true,
+            Err(Errno::BUSY) => {}
+            Err(error) => {
+                tracing::warn!(%error, dir = %self.dir.display(), "umount");
+                return false;
+            }
+        }
+        tracing::warn!(dir = %self.dir.display(), "the mount is busy: it is detached");
+        // Once detached, nobody can ask the kernel for the pages any more.
+        if let Err(error) = self.flush() {
+            tracing::warn!(%error, "the kernel did not hand over all pages");
+        }
+        system::detach(&self.dir);
+        false
+    }
+}
+
+impl<F: Format> Front for Mounted<F> {
+    fn changed(&self, changes: &[Change]) {
+        for change in changes {
+            let done = match change {
+                Change::Name { dir, name } => {
+                    let node = self.numbers.node(*dir);
+                    let entry = self.notifier.inval_entry(node, OsStr::from_bytes(name));
+                    entry.and_then(|()| self.notifier.inval_inode(node, 0, 0))
+                }
+                Change::Attr(ino) => self.notifier.inval_inode(self.numbers.node(*ino), -1, 0),
+                Change::Data(ino) => self.notifier.inval_inode(self.numbers.node(*ino), 0, 0),
+            };
+            if let Err(error) = done {
+                tracing::debug!(%error, ?change, "nothing to invalidate");
+            }
+        }
+    }
+
+    fn flush(&self) -> Result<(), FsError> {
+        if self.end.wait(Duration::ZERO) || !self.is_there() {
+            return Ok(());
+        }
+        let dev = self.dev.load(Ordering::Acquire);
+        system::sync_pages(&self.dir, dev).map_err(|error| {
+            tracing::warn!(%error, "syncfs");
+            FsError::Io(DevError::Io)
+        })
+    }
+
+    fn stop(&self) {
+        if !self.end.wait(Duration::ZERO) {
+            let soon = self.take_away();
+            // A mount without users ends as fast as its last requests are served.
+            let limit = if soon { Duration::MAX } else { GRACE };
+            if !self.end.wait(limit) {
+                tracing::warn!("files of the mount are still open; they fail from now on");
+            }
+        }
+        if self.end.wait(Duration::ZERO)
+            && let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take()
+            && thread.thread().id() != std::thread::current().id()
+            && thread.join().is_err()
+        {
+            tracing::error!("the mount's thread panicked");
+        }
+        let handles =
+            std::mem::take(&mut *self.handles.lock().unwrap_or_else(PoisonError::into_inner));
+        if let Some(engine) = self.engine.upgrade() {
+            engine.while_mounted(|host| {
+                host.with(|fs| handles.iter().for_each(|h| fs.clunk(*h)));
+            });
+        }
+    }
+}

@@ -1,0 +1,647 @@
+//! The kernel's requests.
+
+use super::convert::{self, Numbers, attr, errno, generation};
+use super::{FOREVER, IO_BYTES, Options};
+use crate::server::{Engine, EngineHost, now};
+use fuser::{
+    Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
+    LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
+    ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite,
+    ReplyXattr, Request, TimeOrNow,
+};
+use seawall_blockdev::PageBuf;
+use seawall_diskfs::driver::{self, Host};
+use seawall_diskfs::{
+    Attempt, Attr, Ctx, Done, Format, Fs, FsError, Handle, Kind, NewNode, PlanReq, Refused,
+    SeekWhat, SetAttr, Slice, Ticket,
+};
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::SystemTime;
+
+type Result<T> = std::result::Result<T, Errno>;
+
+/// lseek(2).
+const SEEK_DATA: i32 = 3;
+/// lseek(2).
+const SEEK_HOLE: i32 = 4;
+
+pub(super) struct Fuse<F: Format> {
+    pub(super) engine: Arc<Engine<F>>,
+    pub(super) options: Options,
+    pub(super) numbers: Numbers,
+    pub(super) handles: Arc<Mutex<BTreeSet<Handle>>>,
+    /// Held for reading while inodes that the kernel forgot are freed. Whoever finds no space waits
+    /// for that: the kernel was first told that the file is gone.
+    pub(super) freeing: Arc<RwLock<()>>,
+    pub(super) root: Arc<PathBuf>,
+    pub(super) dev: Arc<AtomicU64>,
+}
+
+/// What the operator can do something about goes to the log.
+pub(super) fn fail(e: &FsError) -> Errno {
+    match e {
+        FsError::Corrupt(_) | FsError::Bug(_) | FsError::Io(_) => {
+            tracing::warn!(error = %e, "an operation of the mount failed");
+        }
+        FsError::Refused(_) | FsError::Unsupported(_) => {}
+    }
+    errno(e)
+}
+
+fn ctx(req: &Request) -> Ctx {
+    Ctx { now: now(), cred: None, owner: (req.uid(), req.gid()) }
+}
+
+fn plain<T>(value: T) -> Done<T> {
+    Done { value, after: None, more: false }
+}
+
+impl<F: Format> Fuse<F> {
+    pub(super) fn with<T>(
+        &self,
+        f: impl FnOnce(&mut EngineHost<'_, F>) -> std::result::Result<T, FsError>,
+    ) -> Result<T> {
+        match self.engine.while_mounted(f) {
+            Some(Ok(value)) => Ok(value),
+            Some(Err(e)) => Err(fail(&e)),
+            // The server has unmounted; a file that is still open has nothing below it.
+            None => Err(Errno::EIO),
+        }
+    }
+
+    pub(super) fn run<T>(
+        &self,
+        ctx: &Ctx,
+        op: impl FnMut(&mut Fs<F>, &mut Ticket) -> Attempt<Done<T>>,
+    ) -> Result<T> {
+        self.with(|host| driver::run(host, ctx, op))
+    }
+
+    /// As `run`, for what takes space.
+    fn take<T>(
+        &self,
+        ctx: &Ctx,
+        mut op: impl FnMut(&mut Fs<F>, &mut Ticket) -> Attempt<Done<T>>,
+    ) -> Result<T> {
+        self.with(|host| match driver::run(host, ctx, &mut op) {
+            Err(FsError::Refused(Refused::NoSpace)) => {
+                drop(self.freeing.write().unwrap_or_else(PoisonError::into_inner));
+                driver::run(host, ctx, &mut op)
+            }
+            done => done,
+        })
+    }
+
+    fn make(
+        &self,
+        req: &Request,
+        dir: INodeNo,
+        name: &OsStr,
+        node: NewNode<'_>,
+        mode: u32,
+    ) -> Result<Attr> {
+        let (ctx, dir) = (ctx(req), self.numbers.ino(dir));
+        self.take(&ctx, |fs, t| {
+            let done = fs.create(&ctx, dir, name.as_bytes(), node, mode, t)?;
+            fs.hold(done.value.ino);
+            Ok(done)
+        })
+    }
+
+    fn entry(&self, reply: ReplyEntry, made: Result<Attr>) {
+        match made {
+            Ok(a) => reply.entry(&FOREVER, &attr(&a, self.numbers.node(a.ino)), generation(&a)),
+            Err(e) => reply.error(e),
+        }
+    }
+
+    /// Attributes as stat(2) shows them: the root by its own number.
+    fn attributes(&self, reply: ReplyAttr, got: Result<Attr>) {
+        match got {
+            Ok(a) => reply.attr(&FOREVER, &attr(&a, INodeNo(a.ino.0))),
+            Err(e) => reply.error(e),
+        }
+    }
+
+    fn keep(&self, handle: Handle) -> FileHandle {
+        self.handles.lock().unwrap_or_else(PoisonError::into_inner).insert(handle);
+        FileHandle(handle.0)
+    }
+
+    fn drop_handle(&self, handle: Handle) {
+        self.handles.lock().unwrap_or_else(PoisonError::into_inner).remove(&handle);
+        self.free(|fs| fs.clunk(handle));
+    }
+
+    /// Does something after which inodes may have to be freed, and frees them.
+    fn free(&self, f: impl FnOnce(&mut Fs<F>)) {
+        let _others_wait = self.freeing.read().unwrap_or_else(PoisonError::into_inner);
+        let ctx = Ctx { now: now(), ..Ctx::default() };
+        // After the unmount nothing is left to be freed.
+        let _unmounted = self.engine.while_mounted(|host| {
+            let orphans = host.with(|fs| {
+                f(fs);
+                fs.has_orphans()
+            });
+            if orphans {
+                // An empty operation cannot fail; the driver frees at its end.
+                let _always_ok = driver::run(host, &ctx, |_, _| Ok(plain(())));
+            }
+        });
+    }
+
+    fn opened(&self, writes: bool) -> FopenFlags {
+        // A handle that cannot write has nothing that a close could lose.
+        let quiet = if writes { FopenFlags::empty() } else { FopenFlags::FOPEN_NOFLUSH };
+        FopenFlags::FOPEN_KEEP_CACHE | quiet
+    }
+
+    fn remove(&self, req: &Request, dir: INodeNo, name: &OsStr, rmdir: bool) -> Result<()> {
+        let (ctx, dir, name) = (ctx(req), self.numbers.ino(dir), name.as_bytes());
+        self.run(&ctx, |fs, t| {
+            if rmdir { fs.rmdir(&ctx, dir, name, t) } else { fs.unlink(&ctx, dir, name, t) }
+        })
+    }
+
+    fn seek(&self, req: &Request, fh: FileHandle, offset: i64, whence: i32) -> Result<i64> {
+        let what = match whence {
+            SEEK_DATA => SeekWhat::Data,
+            SEEK_HOLE => SeekWhat::Hole,
+            _ => return Err(Errno::EINVAL),
+        };
+        let from = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
+        let ctx = ctx(req);
+        let at = self.run(&ctx, |fs, t| fs.seek(&ctx, Handle(fh.0), from, what, t))?;
+        i64::try_from(at).map_err(|_| Errno::EOVERFLOW)
+    }
+}
+
+fn answer(reply: ReplyEmpty, done: Result<()>) {
+    match done {
+        Ok(()) => reply.ok(),
+        Err(e) => reply.error(e),
+    }
+}
+
+#[allow(clippy::too_many_arguments, reason = "the trait's signatures")]
+impl<F: Format> Filesystem for Fuse<F> {
+    fn init(&mut self, _req: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        let mut wanted = InitFlags::FUSE_DO_READDIRPLUS
+            | InitFlags::FUSE_READDIRPLUS_AUTO
+            | InitFlags::FUSE_PARALLEL_DIROPS
+            | InitFlags::FUSE_CACHE_SYMLINKS
+            | InitFlags::FUSE_ASYNC_DIO
+            | InitFlags::FUSE_NO_OPENDIR_SUPPORT;
+        if self.options.kernel_writeback {
+            wanted |= InitFlags::FUSE_WRITEBACK_CACHE;
+        }
+        let wanted = wanted & config.capabilities();
+        let refused = |what: &str| io::Error::other(std::format!("the kernel refuses {what}"));
+        config.add_capabilities(wanted).map_err(|f| refused(&std::format!("{f:?}")))?;
+        config.set_max_write(IO_BYTES).map_err(|_| refused("writes of 1 MiB"))?;
+        if self.options.kernel_writeback && !wanted.contains(InitFlags::FUSE_WRITEBACK_CACHE) {
+            return Err(refused("kernel_writeback"));
+        }
+        Ok(())
+    }
+
+    fn lookup(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let (ctx, dir) = (ctx(req), self.numbers.ino(parent));
+        let found = self.run(&ctx, |fs, t| {
+            let done = fs.lookup(&ctx, dir, name.as_bytes(), t)?;
+            fs.hold(done.value.ino);
+            Ok(done)
+        });
+        match found {
+            Err(e) if e.code() == Errno::ENOENT.code() => {
+                reply.entry(&FOREVER, &convert::absent(), Generation(0));
+            }
+            found => self.entry(reply, found),
+        }
+    }
+
+    fn forget(&self, _req: &Request, ino: INodeNo, nlookup: u64) {
+        self.free(|fs| fs.unhold(self.numbers.ino(ino), nlookup));
+    }
+
+    fn getattr(&self, req: &Request, ino: INodeNo, _fh: Option<FileHandle>, reply: ReplyAttr) {
+        let (ctx, ino) = (ctx(req), self.numbers.ino(ino));
+        self.attributes(reply, self.run(&ctx, |fs, t| fs.getattr(&ctx, ino, t)));
+    }
+
+    fn setattr(
+        &self,
+        req: &Request,
+        ino: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        atime: Option<TimeOrNow>,
+        mtime: Option<TimeOrNow>,
+        _ctime: Option<SystemTime>,
+        _fh: Option<FileHandle>,
+        _crtime: Option<SystemTime>,
+        _chgtime: Option<SystemTime>,
+        _bkuptime: Option<SystemTime>,
+        _flags: Option<fuser::BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let (ctx, ino) = (ctx(req), self.numbers.ino(ino));
+        let (atime, mtime) = (convert::set_time(atime), convert::set_time(mtime));
+        let mode = mode.map(|m| m & 0o7777);
+        let set = SetAttr { mode, uid, gid, size, atime, mtime };
+        self.attributes(reply, self.take(&ctx, |fs, t| fs.set_attr(&ctx, ino, &set, t)));
+    }
+
+    fn readlink(&self, req: &Request, ino: INodeNo, reply: ReplyData) {
+        let (ctx, ino) = (ctx(req), self.numbers.ino(ino));
+        match self.run(&ctx, |fs, t| fs.readlink(&ctx, ino, t)) {
+            Ok(target) => reply.data(&target),
+            Err(e) => reply.error(e),
+        }
+    }
+
+    fn mknod(
+        &self,
+        req: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        rdev: u32,
+        reply: ReplyEntry,
+    ) {
+        let node = match Kind::from_mode(mode) {
+            Some(Kind::File) => NewNode::File,
+            Some(k @ (Kind::CharDev | Kind::BlockDev)) => {
+                NewNode::Special(k, convert::decode_dev(rdev))
+            }
+            Some(k @ (Kind::Fifo | Kind::Socket)) => NewNode::Special(k, (0, 0)),
+            _ => return reply.error(Errno::EINVAL),
+        };
+        self.entry(reply, self.make(req, parent, name, node, mode & 0o7777));
+    }
+
+    fn mkdir(
+        &self,
+        req: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        reply: ReplyEntry,
+    ) {
+        self.entry(reply, self.make(req, parent, name, NewNode::Dir, mode & 0o7777));
+    }
+
+    fn unlink(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        answer(reply, self.remove(req, parent, name, false));
+    }
+
+    fn rmdir(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        answer(reply, self.remove(req, parent, name, true));
+    }
+
+    fn symlink(
+        &self,
+        req: &Request,
+        parent: INodeNo,
+        link_name: &OsStr,
+        target: &Path,
+        reply: ReplyEntry,
+    ) {
+        let node = NewNode::Symlink(target.as_os_str().as_bytes());
+        self.entry(reply, self.make(req, parent, link_name, node, 0o777));
+    }
+
+    fn rename(
+        &self,
+        req: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        newparent: INodeNo,
+        newname: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        let known = RenameFlags::RENAME_NOREPLACE | RenameFlags::RENAME_EXCHANGE;
+        if !known.contains(flags) {
+            return reply.error(Errno::EINVAL);
+        }
+        let flags = seawall_diskfs::RenameFlags {
+            no_replace: flags.contains(RenameFlags::RENAME_NOREPLACE),
+            exchange: flags.contains(RenameFlags::RENAME_EXCHANGE),
+        };
+        let ctx = ctx(req);
+        let from = (self.numbers.ino(parent), name.as_bytes());
+        let to = (self.numbers.ino(newparent), newname.as_bytes());
+        let done = self.take(&ctx, |fs, t| fs.rename(&ctx, from, to, flags, t));
+        match done {
+            // A flag that the format cannot do is what the kernel calls invalid.
+            Err(e) if e.code() == Errno::EOPNOTSUPP.code() => reply.error(Errno::EINVAL),
+            done => answer(reply, done),
+        }
+    }
+
+    fn link(
+        &self,
+        req: &Request,
+        ino: INodeNo,
+        newparent: INodeNo,
+        newname: &OsStr,
+        reply: ReplyEntry,
+    ) {
+        let ctx = ctx(req);
+        let (ino, dir) = (self.numbers.ino(ino), self.numbers.ino(newparent));
+        let made = self.take(&ctx, |fs, t| {
+            let done = fs.link(&ctx, ino, dir, newname.as_bytes(), t)?;
+            fs.hold(ino);
+            Ok(done)
+        });
+        self.entry(reply, made);
+    }
+
+    fn open(&self, req: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        let (ctx, ino) = (ctx(req), self.numbers.ino(ino));
+        let how = convert::open_flags(flags.0, self.options.kernel_writeback);
+        match self.run(&ctx, |fs, t| fs.open(&ctx, ino, how, t)) {
+            Ok(h) => reply.opened(self.keep(h), self.opened(how.write)),
+            Err(e) => reply.error(e),
+        }
+    }
+
+    fn create(
+        &self,
+        req: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        flags: i32,
+        reply: ReplyCreate,
+    ) {
+        let (ctx, dir) = (ctx(req), self.numbers.ino(parent));
+        let how = convert::open_flags(flags, self.options.kernel_writeback);
+        let made = self.take(&ctx, |fs, t| {
+            let done = fs.create_open(&ctx, dir, name.as_bytes(), mode & 0o7777, how, t)?;
+            fs.hold(done.value.0.ino);
+            Ok(done)
+        });
+        match made {
+            Ok((a, h)) => {
+                let node = self.numbers.node(a.ino);
+                let (fh, flags) = (self.keep(h), self.opened(how.write));
+                reply.created(&FOREVER, &attr(&a, node), generation(&a), fh, flags);
+            }
+            Err(e) => reply.error(e),
+        }
+    }
+
+    fn read(
+        &self,
+        req: &Request,
+        _ino: INodeNo,
+        fh: FileHandle,
+        offset: u64,
+        size: u32,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let ctx = ctx(req);
+        let len = usize::try_from(size).unwrap_or(0);
+        match self.with(|host| driver::read(host, &ctx, Handle(fh.0), offset, len)) {
+            Ok(data) => reply.data(&data),
+            Err(e) => reply.error(e),
+        }
+    }
+
+    fn write(
+        &self,
+        req: &Request,
+        _ino: INodeNo,
+        fh: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _write_flags: fuser::WriteFlags,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let ctx = ctx(req);
+        let data = Slice::new(PageBuf::from_slice(data));
+        match self.take(&ctx, |fs, t| fs.write(&ctx, Handle(fh.0), offset, &data, t)) {
+            Ok((taken, _)) => reply.written(u32::try_from(taken).unwrap_or(0)),
+            Err(e) => reply.error(e),
+        }
+    }
+
+    fn flush(
+        &self,
+        _req: &Request,
+        _ino: INodeNo,
+        fh: FileHandle,
+        _lock_owner: LockOwner,
+        reply: ReplyEmpty,
+    ) {
+        if self.options.no_close {
+            return reply.error(Errno::ENOSYS);
+        }
+        answer(reply, self.with(|host| driver::run_plan(host, PlanReq::Close(Handle(fh.0)))));
+    }
+
+    fn release(
+        &self,
+        _req: &Request,
+        _ino: INodeNo,
+        fh: FileHandle,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        _flush: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.drop_handle(Handle(fh.0));
+        reply.ok();
+    }
+
+    fn fsync(
+        &self,
+        _req: &Request,
+        _ino: INodeNo,
+        fh: FileHandle,
+        datasync: bool,
+        reply: ReplyEmpty,
+    ) {
+        let req = PlanReq::Fsync { handle: Handle(fh.0), datasync };
+        answer(reply, self.with(|host| driver::run_plan(host, req)));
+    }
+
+    /// Not needed: a listing has no state here.
+    fn opendir(&self, _req: &Request, _ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn readdir(
+        &self,
+        req: &Request,
+        ino: INodeNo,
+        _fh: FileHandle,
+        offset: u64,
+        reply: ReplyDirectory,
+    ) {
+        self.list(&ctx(req), self.numbers.ino(ino), offset, reply);
+    }
+
+    fn readdirplus(
+        &self,
+        req: &Request,
+        ino: INodeNo,
+        _fh: FileHandle,
+        offset: u64,
+        reply: ReplyDirectoryPlus,
+    ) {
+        self.list_plus(&ctx(req), self.numbers.ino(ino), offset, reply);
+    }
+
+    fn fsyncdir(
+        &self,
+        req: &Request,
+        ino: INodeNo,
+        _fh: FileHandle,
+        datasync: bool,
+        reply: ReplyEmpty,
+    ) {
+        let ino = self.numbers.ino(ino);
+        if self.numbers.is_root(ino) {
+            return self.sync_everything(reply);
+        }
+        answer(reply, self.sync_dir(&ctx(req), ino, datasync));
+    }
+
+    fn statfs(&self, req: &Request, _ino: INodeNo, reply: ReplyStatfs) {
+        let ctx = ctx(req);
+        match self.run(&ctx, |fs, t| fs.statfs(&ctx, t)) {
+            Ok(s) => reply.statfs(
+                s.blocks,
+                s.blocks_free,
+                s.blocks_available,
+                s.files,
+                s.files_free,
+                s.block_size,
+                s.name_max,
+                s.block_size,
+            ),
+            Err(e) => reply.error(e),
+        }
+    }
+
+    // ENOSYS is remembered by the kernel: it answers EOPNOTSUPP itself from then on.
+    fn setxattr(
+        &self,
+        _req: &Request,
+        _ino: INodeNo,
+        _name: &OsStr,
+        _value: &[u8],
+        _flags: i32,
+        _position: u32,
+        reply: ReplyEmpty,
+    ) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn getxattr(&self, _: &Request, _: INodeNo, _: &OsStr, _size: u32, reply: ReplyXattr) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn listxattr(&self, _req: &Request, _ino: INodeNo, size: u32, reply: ReplyXattr) {
+        if size == 0 { reply.size(0) } else { reply.data(&[]) }
+    }
+
+    fn removexattr(&self, _req: &Request, _ino: INodeNo, _name: &OsStr, reply: ReplyEmpty) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    /// ext2 and FAT have no blocks that are allocated and unwritten: EOPNOTSUPP, as the kernel
+    /// turns this into.
+    fn fallocate(
+        &self,
+        _req: &Request,
+        _ino: INodeNo,
+        _fh: FileHandle,
+        _offset: u64,
+        _length: u64,
+        _mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn lseek(
+        &self,
+        req: &Request,
+        _ino: INodeNo,
+        fh: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
+        if self.options.kernel_writeback {
+            // Data may be in the kernel only: with this answer it takes everything for data.
+            return reply.error(Errno::ENOSYS);
+        }
+        match self.seek(req, fh, offset, whence) {
+            Ok(at) => reply.offset(at),
+            Err(e) => reply.error(e),
+        }
+    }
+
+    fn copy_file_range(
+        &self,
+        _req: &Request,
+        _ino_in: INodeNo,
+        _fh_in: FileHandle,
+        _offset_in: u64,
+        _ino_out: INodeNo,
+        _fh_out: FileHandle,
+        _offset_out: u64,
+        _len: u64,
+        _flags: fuser::CopyFileRangeFlags,
+        reply: ReplyWrite,
+    ) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn ioctl(
+        &self,
+        _req: &Request,
+        _ino: INodeNo,
+        _fh: FileHandle,
+        _flags: fuser::IoctlFlags,
+        _cmd: u32,
+        _in_data: &[u8],
+        _out_size: u32,
+        reply: fuser::ReplyIoctl,
+    ) {
+        reply.error(Errno::ENOTTY);
+    }
+
+    fn poll(
+        &self,
+        _req: &Request,
+        _ino: INodeNo,
+        _fh: FileHandle,
+        _ph: fuser::PollNotifier,
+        _events: fuser::PollEvents,
+        _flags: fuser::PollFlags,
+        reply: fuser::ReplyPoll,
+    ) {
+        reply.error(Errno::ENOSYS);
+    }
+}

@@ -1,0 +1,88 @@
+//! `-o` options that concern the mount, not the volume or the policy.
+
+use std::string::String;
+use std::vec::Vec;
+
+/// How the kernel mounts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Users other than the server's may enter. Always so for root's mounts.
+    pub allow_other: bool,
+    /// Set-id bits count.
+    pub suid: bool,
+    /// Device nodes work.
+    pub dev: bool,
+    /// Programs may be run.
+    pub exec: bool,
+    /// The kernel keeps written pages and sends them later. Off by default: two caches would be
+    /// measured where one is meant.
+    pub kernel_writeback: bool,
+    /// FLUSH is not answered, which saves a request at each close; policies with a close action are
+    /// refused.
+    pub no_close: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            allow_other: false,
+            suid: true,
+            dev: true,
+            exec: true,
+            kernel_writeback: false,
+            no_close: false,
+        }
+    }
+}
+
+impl Options {
+    /// Names of what [`Options::take`] takes.
+    pub const NAMES: [&str; 11] = [
+        "allow_other",
+        "default_permissions",
+        "suid",
+        "nosuid",
+        "dev",
+        "nodev",
+        "exec",
+        "noexec",
+        "relatime",
+        "kernel_writeback",
+        "noclose",
+    ];
+
+    /// Takes its own out of a list.
+    pub fn take(list: &mut Vec<String>) -> Self {
+        let mut o = Self::default();
+        list.retain(|name| {
+            match name.as_str() {
+                "allow_other" => o.allow_other = true,
+                // Always on; access times are not kept.
+                "default_permissions" | "relatime" => {}
+                "suid" | "nosuid" => o.suid = name == "suid",
+                "dev" | "nodev" => o.dev = name == "dev",
+                "exec" | "noexec" => o.exec = name == "exec",
+                "kernel_writeback" => o.kernel_writeback = true,
+                "noclose" => o.no_close = true,
+                _ => return true,
+            }
+            false
+        });
+        o
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn its_own_are_taken_and_the_others_left() {
+        let mut list: Vec<String> =
+            Options::NAMES.iter().chain(["ro", "x=nosuid"].iter()).map(|n| (*n).into()).collect();
+        let o = Options::take(&mut list);
+        assert_eq!(list, ["ro", "x=nosuid"]);
+        assert!(o.allow_other && o.kernel_writeback && o.no_close);
+        assert!(!o.suid && !o.dev && !o.exec, "the last one counts");
+    }
+}
