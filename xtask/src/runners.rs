@@ -168,6 +168,21 @@ fn totals(runner: Runner, line: &str) -> Option<Counts> {
     Some(counts)
 }
 
+/// The fuzz tests and where they are: target, package, test.
+const FUZZ: &[(&str, &str, &str)] =
+    &[("decoder", "seawall-ipc", "fuzz"), ("session", "seawall-store", "fuzz")];
+
+/// Runs one fuzz target for so many seconds; `cargo test` runs it for a moment each time.
+pub(crate) fn fuzz(target: &str, seconds: &str) -> Result<()> {
+    let Some((_, package, test)) = FUZZ.iter().find(|(name, _, _)| *name == target) else {
+        let names: Vec<&str> = FUZZ.iter().map(|(name, _, _)| *name).collect();
+        bail!("no fuzz target is called `{target}`; there are {}", names.join(", "));
+    };
+    seconds.parse::<u64>().with_context(|| format!("`{seconds}` is no number of seconds"))?;
+    let mut cmd = cargo(&["test", "--locked", "--package", package, "--test", test]);
+    check(cmd.args(["--", "--nocapture"]).env("SEAWALL_FUZZ_SECONDS", seconds))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,19 +204,4 @@ mod tests {
         assert_eq!(totals(Runner::Nextest, harness), None);
         assert_eq!(totals(Runner::Harness, "running 5 tests"), None);
     }
-}
-
-/// The fuzz tests and where they are: target, package, test.
-const FUZZ: &[(&str, &str, &str)] =
-    &[("decoder", "seawall-ipc", "fuzz"), ("session", "seawall-store", "fuzz")];
-
-/// Runs one fuzz target for so many seconds; `cargo test` runs it for a moment each time.
-pub(crate) fn fuzz(target: &str, seconds: &str) -> Result<()> {
-    let Some((_, package, test)) = FUZZ.iter().find(|(name, _, _)| *name == target) else {
-        let names: Vec<&str> = FUZZ.iter().map(|(name, _, _)| *name).collect();
-        bail!("no fuzz target is called `{target}`; there are {}", names.join(", "));
-    };
-    seconds.parse::<u64>().with_context(|| format!("`{seconds}` is no number of seconds"))?;
-    let mut cmd = cargo(&["test", "--locked", "--package", package, "--test", test]);
-    check(cmd.args(["--", "--nocapture"]).env("SEAWALL_FUZZ_SECONDS", seconds))
 }
