@@ -207,8 +207,8 @@ fn notes(group: &[&Row]) -> Vec<String> {
         );
     } else {
         notes.push(
-            "default and strict put a Sync between two epochs; at periodic, when there were so many \
-             that they were written during the copy."
+            "default and strict put a Sync between two epochs; at periodic, when there were so \
+             many that they were written during the copy."
                 .into(),
         );
     }
