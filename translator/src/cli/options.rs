@@ -59,7 +59,7 @@ pub(super) fn apply(list: &[String], own: &[&str], policy: &mut Policy) -> Resul
             }
             _ if own.contains(&name) => args.own.push((name.to_string(), value.to_string())),
             _ => {
-                let known = COMMON.iter().chain(own).copied().collect::<Vec<_>>().join(", ");
+                let known = COMMON.iter().chain(own.iter()).copied().collect::<Vec<_>>().join(", ");
                 let what = format!("-o {option}: no such option; there are {known}");
                 return Err(Usage(what).into());
             }

@@ -1,10 +1,10 @@
 //! `serve STORE --socket PATH [--mount DIR]`.
 
-use super::{Serve, Volume, options, policy};
+use super::{Serve, Usage, Volume, options, policy};
 use crate::fuse;
 use crate::server::{Device, Places, ServeOptions, serve};
 use crate::session::not_durable;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use seawall_blockdev::BlockDev;
 use seawall_diskfs::{Fs, MountOpts};
 use seawall_store::cli::say;
@@ -46,7 +46,7 @@ impl Job<'_> {
             let kernel = fuse::Options::take(&mut list);
             let name = |o: &String| o.split('=').next().unwrap_or(o).to_string();
             if let Some(o) = list.iter().find(|o| fuse::Options::NAMES.contains(&&*name(o))) {
-                bail!("-o {o}: {} takes no value", name(o));
+                return Err(Usage(format!("-o {o}: {} takes no value", name(o))).into());
             }
             own.extend(fuse::Options::NAMES);
             kernel
@@ -86,14 +86,14 @@ impl Job<'_> {
             }),
         };
         let begun = |socket: &Path| {
-            self.say::<V>(socket, &state);
+            self.announce::<V>(socket, &state);
             ready()
         };
         let device = Device::from(device);
         serve(fs, device, &places, &options, begun).with_context(|| self.store.to_string())
     }
 
-    fn say<V: Volume>(&self, socket: &Path, state: &str) {
+    fn announce<V: Volume>(&self, socket: &Path, state: &str) {
         let place = match self.mount {
             Some(dir) => format!("{} and {}", dir.display(), socket.display()),
             None => socket.display().to_string(),

@@ -123,11 +123,6 @@ impl<F: Format> Engine<F> {
         }
     }
 
-    /// Logs what only the server's operator can do something about.
-    pub(super) fn failed(&self, op: &str, error: &FsError) {
-        self.repeats.warn(op, error);
-    }
-
     /// Puts a cache above the engine; [`Engine::unmount`] ends it first.
     pub fn set_front(&self, front: Arc<dyn Front>) {
         *self.front.lock().unwrap_or_else(PoisonError::into_inner) = Some(front);
@@ -161,6 +156,11 @@ impl<F: Format> Engine<F> {
         let Some(front) = self.front() else { return };
         front.stop();
         *self.front.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Logs what only the server's operator can do something about.
+    pub(super) fn failed(&self, op: &str, error: &FsError) {
+        self.repeats.warn(op, error);
     }
 
     fn lock(&self) -> MutexGuard<'_, Fs<F>> {
