@@ -143,7 +143,12 @@ pub(super) fn open_flags(flags: i32, kernel_writeback: bool) -> OpenFlags {
     let bits = rustix::fs::OFlags::from_bits_retain(flags.cast_unsigned());
     let mode = bits & rustix::fs::OFlags::RWMODE;
     let write = mode == rustix::fs::OFlags::WRONLY || mode == rustix::fs::OFlags::RDWR;
-    let sync = bits.contains(rustix::fs::OFlags::SYNC);
+    // The kernel's numbers: O_SYNC is O_DSYNC and one bit more, and the library's DSYNC is not the
+    // kernel's.
+    const O_DSYNC: u32 = 0o10_000;
+    const O_SYNC: u32 = 0o4_010_000;
+    let raw = flags.cast_unsigned();
+    let sync = raw & O_SYNC == O_SYNC;
     OpenFlags {
         read: mode != rustix::fs::OFlags::WRONLY || kernel_writeback,
         write,
@@ -151,7 +156,7 @@ pub(super) fn open_flags(flags: i32, kernel_writeback: bool) -> OpenFlags {
         truncate: false,
         exclusive: bits.contains(rustix::fs::OFlags::EXCL),
         sync,
-        dsync: !sync && bits.contains(rustix::fs::OFlags::DSYNC),
+        dsync: !sync && raw & O_DSYNC != 0,
     }
 }
 

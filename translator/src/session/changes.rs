@@ -1,4 +1,5 @@
-//! What requests changed, for caches of the same engine that would not hear of it: a mount's kernel.
+//! What requests changed, for caches of the same engine that would not hear of it: a mount's
+//! kernel.
 //!
 //! More may be named than changed, never less. A host takes the list after each batch, when no
 //! operation is under way in its thread, and before the batch is answered: whoever has an answer
