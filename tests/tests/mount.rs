@@ -5,6 +5,7 @@
 // Tests throughout: a panic is how one fails.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
+use rustix::fs::{FallocateFlags, RenameFlags, SeekFrom, Timespec, Timestamps};
 use rustix::process::Signal;
 use seawall_tests::{
     Compare, LoopMount, Mtime, Proc, Run, Scratch, Tree, assert_clean, assert_same_tree, bin,
@@ -12,7 +13,7 @@ use seawall_tests::{
 };
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -226,6 +227,157 @@ fn mapped_pages_arrive() {
 }
 
 #[test]
+fn synchronous_writes_are_synced_one_by_one() {
+    let m = Mount::new("4096", &[]);
+    let count = |m: &Mount, site: &str| (m.stat(site, "hits"), m.stat(site, "syncs_sent"));
+    let mut o = File::options();
+    o.create(true).truncate(true).write(true);
+    for (name, flags, site) in [("s", 0o4_010_000, "fsync_meta"), ("d", 0o10_000, "fsync_data")] {
+        let f = o.clone().custom_flags(flags).open(m.at(name)).unwrap();
+        let before = count(&m, site);
+        (0..5).for_each(|i| f.write_all_at(&[7; 4096], i * 4096).unwrap());
+        let after = count(&m, site);
+        // Each write is synced before it is answered; the fsync that the kernel sends after it
+        // finds everything durable.
+        assert_eq!(after.0 - before.0, 10, "{name}");
+        assert!(after.1 - before.1 >= 5, "{name}");
+        assert!(m.stat(site, "syncs_skipped") >= 5, "{name}");
+    }
+    let f = o.open(m.at("plain")).unwrap();
+    let hits = |m: &Mount| count(m, "fsync_meta").0 + count(m, "fsync_data").0;
+    let before = hits(&m);
+    (0..5).for_each(|i| f.write_all_at(&[7; 4096], i * 4096).unwrap());
+    assert_eq!(hits(&m), before);
+    f.sync_all().unwrap();
+    assert_eq!(hits(&m), before + 1);
+    drop(f);
+    // fsync of the root is the syncfs of a mount.
+    fs::write(m.at("other"), b"x").unwrap();
+    let before = m.stat("syncfs", "hits");
+    File::open(m.dir()).unwrap().sync_all().unwrap();
+    assert_eq!(m.stat("syncfs", "hits"), before + 1);
+    m.finish();
+}
+
+#[test]
+fn close_runs_the_close_site_once_per_change() {
+    let policy = "base = \"default\"\nname = \"closing\"\n\
+        close = { data = \"wait\", inode = \"wait\" }\n";
+    let place = image("4096", 64 << 20);
+    fs::write(place.join("closing.toml"), policy).unwrap();
+    let file = place.join("closing.toml");
+    let m = Mount::on(place, &["--policy", file.to_str().unwrap()]);
+    let mut f = File::create(m.at("f")).unwrap();
+    let mark = pattern(8192, 7);
+    f.write_all(&mark).unwrap();
+    // Looked for in the image: to start a program, even `ctl stats`, closes a copy of the handle.
+    let written = || fs::read(m.image()).unwrap().chunks(4096).any(|b| b == &mark[..4096]);
+    assert!(!written());
+    drop(f.try_clone().unwrap());
+    assert!(written(), "a duplicate's close is a close");
+    let first = m.stat("data", "writes");
+    drop(f);
+    assert_eq!(m.stat("data", "writes"), first, "nothing was written since");
+    m.finish();
+
+    // Without FLUSH such a policy is refused, at the start and later.
+    let m = Mount::new("4096", &["-o", "noclose"]);
+    fs::write(m.at("f"), b"x").unwrap();
+    let said = m.ctl(&["policy", "strict"]).exits(1).stderr;
+    assert!(said.contains("strict") && said.contains("close"), "{said}");
+    m.ctl(&["policy", "linux-ext2"]).ok();
+    m.finish();
+    let place = image("4096", 8 << 20);
+    let mut cmd = ext2srv();
+    cmd.arg("mount").arg(place.join("image")).arg(place.join("mnt"));
+    let said = run(cmd.args(["-o", "noclose", "--policy", "strict"])).exits(1).stderr;
+    assert!(said.contains("close"), "{said}");
+}
+
+#[test]
+fn names_flags_and_what_the_format_cannot() {
+    let m = Mount::new("1024", &[]);
+    let long = "n".repeat(256);
+    let too_long = |e: std::io::Result<()>| assert_eq!(e.unwrap_err().raw_os_error(), Some(36));
+    let at = |name: &str| m.at(name);
+    fs::write(at("f"), b"x").unwrap();
+    too_long(fs::metadata(at(&long)).map(drop));
+    too_long(File::create(at(&long)).map(drop));
+    too_long(fs::create_dir(at(&long)));
+    too_long(fs::remove_file(at(&long)));
+    too_long(fs::remove_dir(at(&long)));
+    too_long(fs::rename(at("f"), at(&long)));
+    too_long(fs::rename(at(&long), at("g")));
+    too_long(fs::hard_link(at("f"), at(&long)));
+    too_long(std::os::unix::fs::symlink("x", at(&long)));
+    fs::write(at(&long[1..]), b"255").unwrap();
+
+    let cwd = rustix::fs::CWD;
+    let rename = |flags| rustix::fs::renameat_with(cwd, at("f"), cwd, at(&long[1..]), flags);
+    assert_eq!(rename(RenameFlags::NOREPLACE), Err(rustix::io::Errno::EXIST));
+    assert_eq!(rename(RenameFlags::EXCHANGE), Err(rustix::io::Errno::INVAL));
+    let f = File::options().write(true).open(at("f")).unwrap();
+    let fallocate = rustix::fs::fallocate(&f, FallocateFlags::empty(), 0, 4096);
+    assert_eq!(fallocate, Err(rustix::io::Errno::OPNOTSUPP));
+    let value = rustix::fs::setxattr(at("f"), "user.x", b"1", rustix::fs::XattrFlags::empty());
+    assert_eq!(value, Err(rustix::io::Errno::OPNOTSUPP));
+    assert_eq!(rustix::fs::listxattr(at("f"), &mut [0u8; 64]), Ok(0));
+
+    let times = |secs: i64, nanos: i64| {
+        let t = Timespec { tv_sec: secs, tv_nsec: nanos };
+        let both = Timestamps { last_access: t, last_modification: t };
+        rustix::fs::utimensat(cwd, at("f"), &both, rustix::fs::AtFlags::empty()).unwrap();
+        let m = fs::metadata(at("f")).unwrap();
+        assert_eq!((m.mtime(), m.mtime_nsec()), (secs, nanos));
+    };
+    times(1_000_000_000, 999_999_999);
+    times(-2, 800_000_000);
+    times(-1_000_000_000, 0);
+    times(4_000_000_000, 5);
+
+    run(tool("mknod").arg(at("null")).args(["c", "1", "3"])).ok();
+    fs::write(at("null"), b"gone").unwrap();
+    run(tool("mkfifo").arg(at("fifo"))).ok();
+    assert!(fs::metadata(at("fifo")).unwrap().file_type().is_fifo());
+    drop(std::os::unix::net::UnixListener::bind(at("sock")).unwrap());
+    fs::remove_file(at("sock")).unwrap();
+
+    // Set-group-id directories pass on their group.
+    fs::create_dir(at("team")).unwrap();
+    std::os::unix::fs::chown(at("team"), None, Some(77)).unwrap();
+    fs::set_permissions(at("team"), fs::Permissions::from_mode(0o2775)).unwrap();
+    fs::create_dir(at("team/sub")).unwrap();
+    let sub = fs::metadata(at("team/sub")).unwrap();
+    assert_eq!((sub.gid(), sub.mode() & 0o7000), (77, 0o2000));
+    drop(f);
+    m.finish();
+}
+
+#[test]
+fn holes_are_found_and_appends_append() {
+    let m = Mount::new("4096", &[]);
+    let f = File::create(m.at("f")).unwrap();
+    f.write_all_at(&[1; 4096], 0).unwrap();
+    f.write_all_at(&[1; 4096], 1 << 20).unwrap();
+    f.set_len(2 << 20).unwrap();
+    let seek = |how| rustix::fs::seek(&f, how);
+    assert_eq!(seek(SeekFrom::Hole(0)), Ok(4096));
+    assert_eq!(seek(SeekFrom::Data(4096)), Ok(1 << 20));
+    assert_eq!(seek(SeekFrom::Hole(1 << 20)), Ok((1 << 20) + 4096));
+    assert_eq!(seek(SeekFrom::Data((1 << 20) + 4096)), Err(rustix::io::Errno::NXIO));
+    let mut o = File::options();
+    o.append(true).create(true);
+    let (mut a, mut b) = (o.open(m.at("log")).unwrap(), o.open(m.at("log")).unwrap());
+    for _ in 0..100 {
+        a.write_all(b"aaaa").unwrap();
+        b.write_all(b"bb").unwrap();
+    }
+    assert_eq!(fs::read(m.at("log")).unwrap(), b"aaaabb".repeat(100));
+    drop((f, a, b));
+    m.finish();
+}
+
+#[test]
 fn eight_writers_at_once() {
     let m = Mount::new("4096", &[]);
     std::thread::scope(|s| {
@@ -267,6 +419,26 @@ fn a_full_volume_and_room_again() {
         fs::write(m.at("small"), pattern(2 << 20, 4)).unwrap();
         fs::remove_file(m.at("small")).unwrap();
     }
+    m.finish();
+}
+
+#[test]
+fn changes_by_rpc_clients_are_seen() {
+    let m = Mount::new("4096", &[]);
+    fs::write(m.at("f"), b"old").unwrap();
+    assert_eq!(fs::read(m.at("f")).unwrap(), b"old");
+    assert!(!m.at("g").exists());
+    let seawall = |args: &[&str]| run(Command::new(bin("seawall")).arg("fs").args(args)).ok();
+    let there = |path: &str| format!("{}:{path}", m.place.join("socket").display());
+    fs::write(m.place.join("new"), b"newer").unwrap();
+    let new = m.place.join("new");
+    seawall(&["put", new.to_str().unwrap(), &there("/g")]);
+    assert_eq!(fs::read(m.at("g")).unwrap(), b"newer");
+    seawall(&["rm", &there("/f")]);
+    assert!(!m.at("f").exists());
+    seawall(&["mkdir", &there("/d")]);
+    let names: Vec<_> = fs::read_dir(m.dir()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert!(names.iter().any(|n| n == "d"), "{names:?}");
     m.finish();
 }
 
@@ -372,6 +544,27 @@ fn a_failed_start_leaves_nothing() {
     let said = run(&mut cmd).exits(1).stderr;
     assert!(said.contains("nowhere"), "{said}");
     assert_clean(&place.join("image"));
+}
+
+#[test]
+fn daemons_answer_when_they_return() {
+    let place = image("4096", 64 << 20);
+    let mut cmd = ext2srv();
+    cmd.current_dir(place.path()).args(["mount", "image", "mnt", "--daemon"]);
+    let said = run(&mut cmd).ok().stderr;
+    assert!(said.contains("syncfs(2)") && said.contains("mnt"), "{said}");
+    let mut m = Mount { place, server: None };
+    fs::write(m.at("f"), b"x").unwrap();
+    m.ctl(&["stats"]).ok();
+    m.ctl(&["shutdown"]).ok();
+    assert_clean(&m.image());
+    // Served and mounted at once.
+    let socket = m.place.join("socket");
+    let mut cmd = ext2srv();
+    cmd.arg("serve").arg(m.image()).arg("--socket").arg(&socket).arg("--mount").arg(m.dir());
+    m.server = Some(Proc::serve(&mut cmd, &socket));
+    assert_eq!(fs::read(m.at("f")).unwrap(), b"x");
+    m.finish();
 }
 
 #[test]

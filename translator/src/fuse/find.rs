@@ -21,14 +21,20 @@ fn name(dev: u64) -> String {
     format!("mount-{}-{}.sock", rustix::fs::major(dev), rustix::fs::minor(dev))
 }
 
-/// Where the server of a mount listens when nothing else is asked for. Makes the folder.
+/// Where the server of a mount listens when nothing else is asked for. Makes the folder, and takes
+/// away the link that a server which was killed left for another mount of this number.
 ///
 /// # Errors
 /// When the folder cannot be made.
 pub fn socket_path(dev: u64) -> io::Result<PathBuf> {
     let folder = folder();
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
-    Ok(folder.join(name(dev)))
+    let path = folder.join(name(dev));
+    // The number is this mount's by now, so no living server has the link.
+    if path.symlink_metadata().is_ok_and(|m| m.is_symlink()) {
+        std::fs::remove_file(&path)?;
+    }
+    Ok(path)
 }
 
 /// A symbolic link that goes away with its value.
@@ -73,4 +79,23 @@ pub fn find_socket(path: &Path) -> Result<PathBuf, String> {
         let path = path.display().to_string();
         format!("{path}: neither a server's socket nor in a mount of one")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dead_servers_link_makes_room() {
+        // A number that no mount of this machine has.
+        let dev = rustix::fs::makedev(4095, 4095);
+        let socket = Path::new("/nowhere/socket");
+        std::mem::forget(Link::new(dev, socket).unwrap());
+        let path = socket_path(dev).unwrap();
+        assert!(path.symlink_metadata().is_err());
+        let link = Link::new(dev, socket).unwrap();
+        assert_eq!(std::fs::read_link(&path).unwrap(), socket);
+        drop(link);
+        assert!(path.symlink_metadata().is_err());
+    }
 }

@@ -1,7 +1,8 @@
 //! What requests changed, for caches of the same engine that would not hear of it: a mount's
 //! kernel.
 //!
-//! More may be named than changed, never less. A host takes the list after each batch, when no
+//! More may be named than changed, never less: an operation that failed is named too, since it may
+//! have happened and only its durability failed. A host takes the list after each batch, when no
 //! operation is under way in its thread, and before the batch is answered: whoever has an answer
 //! finds it true on the mount.
 

@@ -36,11 +36,12 @@ impl Session {
         let dir = self.fids.node(dir)?;
         let policy = preset(body.policy.as_deref())?;
         check_flags(body.flags)?;
-        let (attr, handle) = driver::run(host, ctx, |fs, t| {
+        let made = driver::run(host, ctx, |fs, t| {
             current(fs, ctx, dir, t)?;
             fs.create_open(ctx, dir.ino, &body.name, body.mode, body.flags, t)
-        })?;
+        });
         self.changed_name(dir.ino, &body.name, None);
+        let (attr, handle) = made?;
         let (handle, attr) = self.opened(host, ctx, handle, attr, body.flags, policy)?;
         self.fids.bind(body.new_fid, (&attr).into(), Some(handle));
         Made::body(&NodeReply { attr })
@@ -72,9 +73,10 @@ impl Session {
             _ => seawall_diskfs::Slice::default(),
         };
         let offset = request.offset;
-        let (taken, _) = driver::run(host, ctx, |fs, t| fs.write(ctx, handle, offset, &data, t))?;
-        self.changed(Change::Data(self.fids.node(request.aux)?.ino));
-        Ok(Made::value(taken as u64))
+        let ino = self.fids.node(request.aux)?.ino;
+        let done = driver::run(host, ctx, |fs, t| fs.write(ctx, handle, offset, &data, t));
+        self.changed(Change::Data(ino));
+        Ok(Made::value(done?.0 as u64))
     }
 
     pub(super) fn seek<H: Host>(
@@ -132,12 +134,15 @@ impl Session {
             // ftruncate: the right was checked when the handle was opened, as for a write.
             ctx.cred = None;
         }
-        let attr = driver::run(host, &ctx, |fs, t| {
-            current(fs, &ctx, fid.node, t)?;
-            fs.set_attr(&ctx, fid.node.ino, set, t)
-        })?;
-        self.changed(Change::Data(fid.node.ino));
-        Made::body(&attr)
+        let (node, done) = (
+            fid.node,
+            driver::run(host, &ctx, |fs, t| {
+                current(fs, &ctx, fid.node, t)?;
+                fs.set_attr(&ctx, fid.node.ino, set, t)
+            }),
+        );
+        self.changed(Change::Data(node.ino));
+        Made::body(&done?)
     }
 
     pub(super) fn statfs<H: Host>(&mut self, host: &mut H, ctx: &Ctx, fid: u32) -> Result<Made> {

@@ -115,12 +115,12 @@ impl Session {
         mode: u32,
     ) -> Result<Attr> {
         let dir = self.fids.node(dir)?;
-        let attr = driver::run(host, ctx, |fs, t| {
+        let made = driver::run(host, ctx, |fs, t| {
             current(fs, ctx, dir, t)?;
             fs.create(ctx, dir.ino, name, node, mode, t)
-        })?;
+        });
         self.changed_name(dir.ino, name, None);
-        Ok(attr)
+        Ok(made?)
     }
 
     pub(super) fn mkdir<H: Host>(
@@ -178,13 +178,13 @@ impl Session {
         body: &Link,
     ) -> Result<Made> {
         let (dir, node) = (self.fids.node(dir)?, self.fids.node(body.fid)?);
-        let attr = driver::run(host, ctx, |fs, t| {
+        let made = driver::run(host, ctx, |fs, t| {
             current(fs, ctx, dir, t)?;
             current(fs, ctx, node, t)?;
             fs.link(ctx, node.ino, dir.ino, &body.name, t)
-        })?;
+        });
         self.changed_name(dir.ino, &body.name, Some(node.ino));
-        Made::body(&NodeReply { attr })
+        Made::body(&NodeReply { attr: made? })
     }
 
     pub(super) fn unlink<H: Host>(
@@ -196,10 +196,14 @@ impl Session {
         rmdir: bool,
     ) -> Result<Made> {
         let dir = self.fids.node(dir)?;
-        driver::run(host, ctx, |fs, t| {
+        let mut gone = None;
+        let done = driver::run(host, ctx, |fs, t| {
             current(fs, ctx, dir, t)?;
+            gone = target(fs, ctx, dir.ino, name, t)?;
             if rmdir { fs.rmdir(ctx, dir.ino, name, t) } else { fs.unlink(ctx, dir.ino, name, t) }
-        })?;
+        });
+        self.changed_name(dir.ino, name, gone);
+        done?;
         Ok(Made::default())
     }
 
@@ -212,15 +216,16 @@ impl Session {
     ) -> Result<Made> {
         let (from, to) = (self.fids.node(dir)?, self.fids.node(body.to_fid)?);
         let (mut moved, mut gone) = (None, None);
-        driver::run(host, ctx, |fs, t| {
+        let done = driver::run(host, ctx, |fs, t| {
             current(fs, ctx, from, t)?;
             current(fs, ctx, to, t)?;
             moved = target(fs, ctx, from.ino, &body.name, t)?;
             gone = target(fs, ctx, to.ino, &body.to_name, t)?;
             fs.rename(ctx, (from.ino, &body.name), (to.ino, &body.to_name), body.flags, t)
-        })?;
+        });
         self.changed_name(from.ino, &body.name, moved);
         self.changed_name(to.ino, &body.to_name, gone);
+        done?;
         Ok(Made::default())
     }
 
