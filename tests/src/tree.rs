@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, FileTimes, Permissions};
 use std::hash::{DefaultHasher, Hasher};
-use std::io::Read;
+use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -142,14 +142,24 @@ fn entry(path: &Path) -> (Entry, (u64, u64)) {
     (entry, (meta.dev(), meta.ino()))
 }
 
+/// Zeros count by their place alone, so that a sparse file costs what it holds and a hole is the
+/// same as written zeros. Whole pieces, so that the hash does not depend on how much a read returns.
 fn content(path: &Path) -> u64 {
+    const PIECE: u64 = 1 << 16;
     let mut file = File::open(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let mut hasher = DefaultHasher::new();
     let mut piece = Vec::new();
-    // Whole pieces, so that the hash does not depend on how much a read returns.
-    while file.by_ref().take(1 << 16).read_to_end(&mut piece).unwrap() > 0 {
-        hasher.write(&piece);
+    let mut at = 0;
+    while let Ok(data) = rustix::fs::seek(&file, rustix::fs::SeekFrom::Data(at)) {
+        at = data / PIECE * PIECE;
+        file.seek(SeekFrom::Start(at)).unwrap();
         piece.clear();
+        file.by_ref().take(PIECE).read_to_end(&mut piece).unwrap();
+        if piece.iter().any(|b| *b != 0) {
+            hasher.write_u64(at);
+            hasher.write(&piece);
+        }
+        at += PIECE;
     }
     hasher.finish()
 }

@@ -11,6 +11,7 @@ use seawall_tests::{
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{Read, Write};
+use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -68,38 +69,60 @@ fn fs<S: AsRef<OsStr>>(args: &[S]) -> Run {
     run(Command::new(bin("seawall")).arg("fs").args(args))
 }
 
-/// 2,000 files besides those of the sample: small ones, in folders of 40.
+/// Bytes of the sparse file: more than 31 bits hold.
+const SPARSE: u64 = (2 << 30) + 1;
+
+/// 5,000 files besides those of the sample: small ones in folders of 40, some with names of 200
+/// bytes, a path of 60 folders, links, and a file of 2 GiB that is nearly all hole.
 fn big_tree(root: &Path) {
     sample_tree(root);
-    for i in 0..2000_usize {
-        let dir = root.join(format!("many/{:02}", i / 40));
+    let deep: PathBuf = (0..60).map(|i| format!("deep-{i}")).collect();
+    fs::create_dir_all(root.join(&deep)).unwrap();
+    for i in 0..5000_usize {
+        let dir = root.join(format!("many/{:03}", i / 40));
         fs::create_dir_all(&dir).unwrap();
-        let len = (i * 37) % 9000;
-        fs::write(dir.join(format!("file-{i}.rs")), pattern(len, i as u64)).unwrap();
-        if i % 100 == 7 {
-            fs::hard_link(dir.join(format!("file-{i}.rs")), dir.join("again")).unwrap();
+        let long = if i % 5 == 0 { "n".repeat(200) } else { String::new() };
+        let file = dir.join(format!("file-{i}{long}.rs"));
+        fs::write(&file, pattern((i * 37) % 9000, i as u64)).unwrap();
+        match i % 100 {
+            7 => fs::hard_link(&file, dir.join("again")).unwrap(),
+            8 => std::os::unix::fs::symlink(file.file_name().unwrap(), dir.join("to")).unwrap(),
+            9 => fs::rename(&file, root.join(&deep).join(format!("{i}"))).unwrap(),
+            _ => {}
         }
+    }
+    let sparse = fs::File::create(root.join("sparse")).unwrap();
+    for (i, at) in [0, 65_536, 1 << 30, SPARSE - 3000].into_iter().enumerate() {
+        sparse.write_all_at(&pattern(3000, i as u64), at).unwrap();
     }
     run(Command::new("mkfifo").arg(root.join("pipe"))).ok();
     run(Command::new("mknod").arg(root.join("device")).args(["c", "3", "7"])).ok();
     fs::set_permissions(root, std::os::unix::fs::PermissionsExt::from_mode(0o751)).unwrap();
 }
 
+/// Holes stayed holes.
+fn assert_sparse(tree: &seawall_tests::Tree) {
+    for (name, most) in [("holes", 1 << 20), ("sparse", 1 << 20)] {
+        let used = tree[Path::new(name)].blocks * 512;
+        assert!(used < most, "{name} takes {used} bytes");
+    }
+    assert_eq!(tree[Path::new("sparse")].size, SPARSE);
+}
+
 fn in_and_out(block_size: &str) {
     let scratch = Scratch::new();
     let (tree, image, back) = (scratch.dir("tree"), scratch.join("image"), scratch.join("back"));
     big_tree(&tree);
-    mke2fs(&image, 192 << 20, &["-b", block_size, "-I", "256"]);
+    mke2fs(&image, 256 << 20, &["-b", block_size, "-I", "256"]);
     let stack = Stack::start(&scratch, &image, "", &[]);
     let put = fs(&["put", tree.to_str().unwrap(), &stack.at("/")]).ok();
     assert!(put.stdout.contains(" files, "), "{put}");
     fs(&["get", &stack.at("/tree"), back.to_str().unwrap()]).ok();
     let before = tree_snapshot(&tree);
-    assert!(before.len() > 2000);
+    assert!(before.len() > 5000);
     let after = tree_snapshot(&back);
     assert_same_tree(&before, &after, ALL);
-    let holes = Path::new("holes");
-    assert!(after[holes].blocks * 512 < 1 << 20, "holes were filled on the way");
+    assert_sparse(&after);
     let stats = stack.ctl(&["stats"]).ok();
     assert!(stats.stdout.contains("name_op"), "{stats}");
     let said = stack.stop();
@@ -110,7 +133,7 @@ fn in_and_out(block_size: &str) {
     let mount = LoopMount::rw(&image);
     let kernel = tree_snapshot(&mount.path().join("tree"));
     assert_same_tree(&before, &kernel, ALL);
-    assert!(kernel[holes].blocks * 512 < 1 << 20, "holes were filled in the image");
+    assert_sparse(&kernel);
     fs::remove_dir_all(mount.path().join("tree/many")).unwrap();
     let theirs = mount.path().join("theirs");
     fs::create_dir(&theirs).unwrap();
@@ -120,13 +143,21 @@ fn in_and_out(block_size: &str) {
     let stack = Stack::start(&scratch, &image, "", &["-o", "ro"]);
     let ours = scratch.join("ours");
     fs(&["get", &stack.at("/"), ours.to_str().unwrap()]).ok();
-    assert_same_tree(&theirs, &tree_snapshot(&ours), ALL);
+    let ours = tree_snapshot(&ours);
+    assert_same_tree(&theirs, &ours, ALL);
+    assert_eq!(ours[Path::new("theirs/sparse")].size, SPARSE);
+    assert!(ours[Path::new("theirs/sparse")].blocks * 512 < 1 << 20);
     stack.stop();
 }
 
 #[test]
 fn tree_in_and_out_at_1_kib() {
     in_and_out("1024");
+}
+
+#[test]
+fn tree_in_and_out_at_2_kib() {
+    in_and_out("2048");
 }
 
 #[test]
