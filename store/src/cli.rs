@@ -87,6 +87,15 @@ enum Verb {
         #[arg(value_parser = parse_size)]
         offset: u64,
     },
+    /// Ends the fault of a failed flush at a store server, so that syncs can succeed again, and
+    /// prints what may be lost. A filesystem server over it must be checked afterwards.
+    ClearFault {
+        /// A store server, `unix:SOCKET`.
+        store: String,
+        /// Says that the bytes are given up. Nothing happens without it.
+        #[arg(long, required = true)]
+        accept_loss: bool,
+    },
     /// Measures requests per second, throughput, latency and CPU.
     Bench(bench::Bench),
     /// Prints requests, bytes, sizes and syncs by tag and by session.
@@ -176,6 +185,15 @@ fn act(verb: Verb) -> anyhow::Result<()> {
             let mut device = open_named(&store, false)?;
             let line = copy::write(&store, &mut device, offset)?;
             print(&line)?;
+            Ok(device.close()?)
+        }
+        Verb::ClearFault { store, accept_loss: _ } => {
+            let device = open_named(&store, true)?;
+            let Some(client) = device.remote() else {
+                anyhow::bail!("{store}: only a store server, unix:SOCKET, keeps a fault");
+            };
+            let lost = client.accept_loss().with_context(|| format!("{store}: clear the fault"))?;
+            print(show::lost(&lost).trim_end())?;
             Ok(device.close()?)
         }
         Verb::Bench(args) => Ok(print(&bench::run(&args)?)?),

@@ -414,3 +414,24 @@ fn limits_of_the_command_line_hold() {
         assert_eq!(fails(&args).0, 2);
     }
 }
+
+#[test]
+fn a_failed_flush_stays_until_its_loss_is_accepted() {
+    let dir = TempDir::new().unwrap();
+    let mut server = Server::start(&dir, "fault:flush=1:mem:1M");
+    let name = server.unix();
+    assert_eq!(ok(&["clear-fault", &name, "--accept-loss"], b""), "nothing was lost\n");
+    ok(&["write", &name, "4096"], &[7; 8192]);
+    for _ in 0..2 {
+        let (code, line) = fails(&["sync", &name]);
+        assert_eq!(code, 1, "{line}");
+    }
+    assert_eq!(fails(&["clear-fault", &name]).0, 2, "not without the flag");
+    let said = ok(&["clear-fault", &name, "--accept-loss"], b"");
+    assert!(said.starts_with("given up: 8 KiB of the writes after "), "{said}");
+    assert!(said.ends_with("\n4096 8192\n"), "{said}");
+    ok(&["sync", &name], b"");
+    let (code, line) = fails(&["clear-fault", "mem:1M", "--accept-loss"]);
+    assert!(code == 1 && line.contains("unix:SOCKET"), "{line}");
+    assert_eq!(server.signal(rustix::process::Signal::TERM), Some(0));
+}

@@ -3,7 +3,7 @@
 use crate::name::{AnyStore, format_size};
 use core::fmt::Write;
 use seawall_blockdev::{BlockDev, CacheClass};
-use seawall_ipc::storeproto::{Counters, Stats};
+use seawall_ipc::storeproto::{Counters, Lost, Stats};
 use std::format;
 use std::string::{String, ToString};
 use std::vec::Vec;
@@ -137,4 +137,21 @@ fn histogram(out: &mut String, what: &str, sizes: &[(u8, u64)]) {
         })
         .collect();
     let _a_string_takes_everything = writeln!(out, "  {what} {}", buckets.join(", "));
+}
+
+/// What a cleared fault gave up: a line of counts, then offset and length of each run.
+pub(super) fn lost(lost: &Lost) -> String {
+    if lost.bytes == 0 {
+        return "nothing was lost".into();
+    }
+    let (after, through) = (lost.after, lost.through);
+    let bytes = format_size(lost.bytes);
+    let mut text = format!("given up: {bytes} of the writes after {after} up to {through}\n");
+    for (start, length) in &lost.runs {
+        text += &format!("{start} {length}\n");
+    }
+    if lost.more {
+        text += "and more\n";
+    }
+    text
 }
