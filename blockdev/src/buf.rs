@@ -41,9 +41,16 @@ impl PageBuf {
 
     /// A copy of `bytes`.
     pub fn from_slice(bytes: &[u8]) -> Self {
-        let mut buf = Self::zeroed(bytes.len());
-        buf.copy_from_slice(bytes);
-        buf
+        let (whole, rest) = bytes.as_chunks::<PAGE>();
+        let mut pages = Vec::with_capacity(bytes.len().div_ceil(PAGE));
+        // Straight into place: to zero the pages first would double the memory traffic.
+        pages.extend(whole.iter().map(|page| Page(*page)));
+        if !rest.is_empty() {
+            let mut last = [0; PAGE];
+            last.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
+            pages.push(Page(last));
+        }
+        Self { pages, len: bytes.len() }
     }
 
     /// Length in bytes.
@@ -109,6 +116,10 @@ mod tests {
             assert!(b.iter().all(|x| *x == 7));
         }
         assert_eq!(&*PageBuf::from_slice(b"abc"), b"abc");
+        for len in [0usize, 1, 4095, 4096, 4097, 3 * 4096, 3 * 4096 + 7] {
+            let bytes: Vec<u8> = (0..len).map(|i| (i % 251) as u8).collect();
+            assert_eq!(&*PageBuf::from_slice(&bytes), bytes);
+        }
         let mut b = PageBuf::from_slice(b"abc");
         b.truncate(2);
         b.truncate(9);

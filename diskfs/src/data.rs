@@ -31,8 +31,30 @@ struct Piece {
 #[derive(Debug, Default)]
 struct FileData {
     pieces: BTreeMap<u64, Piece>,
+    /// Where the dirty ones start: writing back must not walk past all that is clean.
+    dirty: BTreeSet<u64>,
     in_flight: Vec<Extent>,
     dirty_blocks: u64,
+}
+
+impl FileData {
+    fn insert(&mut self, at: u64, piece: Piece) {
+        if piece.dirty {
+            self.dirty.insert(at);
+        }
+        self.pieces.insert(at, piece);
+    }
+
+    fn remove(&mut self, at: u64) -> Option<Piece> {
+        self.dirty.remove(&at);
+        self.pieces.remove(&at)
+    }
+
+    /// Starts of the dirty pieces that end behind `from`.
+    fn dirty_from(&self, from: u64) -> impl Iterator<Item = (u64, &Piece)> {
+        let first = self.dirty.range(..=from).next_back().map_or(from, |s| *s);
+        self.dirty.range(first..).filter_map(|s| Some((*s, self.pieces.get(s)?)))
+    }
 }
 
 /// A claimed range, to be written and completed.
@@ -155,7 +177,7 @@ impl DataCache {
         self.carve(ino, range);
         let f = self.files.entry(ino).or_default();
         let p = Piece { blocks: range.len, disk, data, dirty: true, seq: Seq(0), stamp, born };
-        f.pieces.insert(range.start, p);
+        f.insert(range.start, p);
         f.dirty_blocks = f.dirty_blocks.saturating_add(range.len);
         self.dirty_blocks = self.dirty_blocks.saturating_add(range.len);
         self.total_blocks = self.total_blocks.saturating_add(range.len);
@@ -194,9 +216,7 @@ impl DataCache {
 
     /// True while a dirty piece that is not younger than `upto` is here.
     pub(crate) fn has_dirty(&self, ino: Ino, upto: u64) -> bool {
-        self.files.get(&ino).is_some_and(|f| {
-            f.dirty_blocks > 0 && f.pieces.values().any(|p| p.dirty && p.born <= upto)
-        })
+        self.files.get(&ino).is_some_and(|f| f.dirty_from(0).any(|(_, p)| p.born <= upto))
     }
 
     /// Removes a file block range; the edges of pieces that it cuts stay.
@@ -217,7 +237,7 @@ impl DataCache {
 
     /// Takes [from, to) out of the piece at `start`, leaving what is left and right of it.
     fn split_out(&mut self, ino: Ino, start: u64, from: u64, to: u64) {
-        let Some(p) = self.files.get_mut(&ino).and_then(|f| f.pieces.remove(&start)) else {
+        let Some(p) = self.files.get_mut(&ino).and_then(|f| f.remove(start)) else {
             return;
         };
         let stop = start.saturating_add(p.blocks);
@@ -240,7 +260,7 @@ impl DataCache {
                 if !piece.dirty {
                     self.clean.push_back((ino, at));
                 }
-                f.pieces.insert(at, piece);
+                f.insert(at, piece);
             }
         }
         self.total_blocks = self.total_blocks.saturating_sub(gone);
@@ -266,30 +286,30 @@ impl DataCache {
     /// bytes (at least one block), of what is not younger than `upto`.
     pub(crate) fn claim(&mut self, ino: Ino, from: u64, limit: u64, upto: u64) -> Option<Claim> {
         let most = (limit / self.block_size).max(1);
-        let f = self.files.get_mut(&ino)?;
-        let first = f.pieces.range(..=from).next_back().map_or(from, |(s, _)| *s);
-        for (start, p) in f.pieces.range(first..) {
-            let at = from.max(*start);
+        let f = self.files.get(&ino)?;
+        let claim = f.dirty_from(from).find_map(|(start, p)| {
+            let at = from.max(start);
             let stop = start.saturating_add(p.blocks);
-            if !p.dirty || at >= stop || p.born > upto {
-                continue;
+            if at >= stop || p.born > upto {
+                return None;
             }
-            let mut blocks = (stop - at).min(most);
-            if let Some(busy) = f.in_flight.iter().find(|r| overlaps(**r, at, blocks)) {
-                blocks = busy.start.saturating_sub(at);
-                if blocks == 0 {
-                    // The part behind the busy range is found by a later call.
-                    continue;
-                }
+            let mut len = (stop - at).min(most);
+            if let Some(busy) = f.in_flight.iter().find(|r| overlaps(**r, at, len)) {
+                // The part behind the busy range is found by a later call.
+                len = busy.start.saturating_sub(at);
             }
-            let file = Extent { start: at, len: blocks };
-            let (skip, disk) = (at - start, p.disk.saturating_add(at - start));
-            let (stamp, piece) = (p.stamp, p.clone());
-            f.in_flight.push(file);
-            let data = self.cut(&piece, skip, blocks);
-            return Some(Claim { ino, file, disk, data, stamp });
-        }
-        None
+            let data = self.cut(p, at - start, len);
+            let disk = p.disk.saturating_add(at - start);
+            (len > 0).then_some(Claim {
+                ino,
+                file: Extent { start: at, len },
+                disk,
+                data,
+                stamp: p.stamp,
+            })
+        })?;
+        self.files.get_mut(&ino)?.in_flight.push(claim.file);
+        Some(claim)
     }
 
     /// A claim was written, or failed and stays dirty.
@@ -329,7 +349,7 @@ impl DataCache {
             let disk = p.disk.saturating_add(a - start);
             self.split_out(claim.ino, start, a, b);
             let Some(f) = self.files.get_mut(&claim.ino) else { return };
-            f.pieces.insert(a, Piece { blocks: b - a, disk, data, dirty: false, seq, ..p });
+            f.insert(a, Piece { blocks: b - a, disk, data, dirty: false, seq, ..p });
             self.total_blocks = self.total_blocks.saturating_add(b - a);
             self.clean.push_back((claim.ino, a));
         }
@@ -340,8 +360,9 @@ impl DataCache {
         let mut hit = Vec::new();
         for (ino, f) in &mut self.files {
             let mut blocks = 0u64;
-            for p in f.pieces.values_mut().filter(|p| !p.dirty && p.seq > durable) {
+            for (at, p) in f.pieces.iter_mut().filter(|(_, p)| !p.dirty && p.seq > durable) {
                 p.dirty = true;
+                f.dirty.insert(*at);
                 blocks = blocks.saturating_add(p.blocks);
             }
             if blocks > 0 {
@@ -372,7 +393,7 @@ impl DataCache {
             if f.pieces.get(&at).is_none_or(|p| p.dirty) {
                 continue;
             }
-            if let Some(p) = f.pieces.remove(&at) {
+            if let Some(p) = f.remove(at) {
                 self.evicted = self.evicted.max(p.seq);
                 self.evicted_stamp = self.evicted_stamp.max(p.stamp);
                 self.total_blocks = self.total_blocks.saturating_sub(p.blocks);

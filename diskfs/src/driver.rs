@@ -283,13 +283,45 @@ fn read_window<H: Host>(host: &mut H, plan: &ReadPlan) -> Result<Slice, FsError>
         return Ok(s.clone());
     }
     let mut buf = PageBuf::try_zeroed(plan.window).ok_or(FsError::Io(DevError::NoMemory))?;
+    fill(host, plan, &mut buf)?;
+    Ok(Slice::new(buf))
+}
+
+/// As [`read`], into memory of the caller; returns how much of it. What begins with a block, into a
+/// buffer that has room for whole ones, arrives without a copy between. The rest of `buf`, and after
+/// an error all of it, holds anything.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_into<H: Host>(
+    host: &mut H,
+    ctx: &Ctx,
+    handle: Handle,
+    offset: u64,
+    buf: &mut [u8],
+) -> Result<usize, FsError> {
+    let plan = run(host, ctx, |fs, t| fs.read(ctx, handle, offset, buf.len(), t))?;
+    let done = match buf.get_mut(..plan.window) {
+        Some(buf) if plan.skip == 0 => fill(host, &plan, buf),
+        _ => read_window(host, &plan).map(|window| {
+            let part = window.part(plan.skip, plan.len);
+            if let Some(buf) = buf.get_mut(..part.len()) {
+                buf.copy_from_slice(&part);
+            }
+        }),
+    };
+    host.with(|fs| fs.read_done(&plan));
+    done.map(|()| plan.len)
+}
+
+fn fill<H: Host>(host: &mut H, plan: &ReadPlan, buf: &mut [u8]) -> Result<(), FsError> {
     let mut runs: Vec<ReadRun<'_>> = Vec::new();
-    let mut rest: &mut [u8] = &mut buf;
+    let mut rest = buf;
     for seg in &plan.segments {
         let (part, tail) = rest.split_at_mut_checked(seg.len).unwrap_or_default();
         rest = tail;
         match &seg.source {
-            Source::Hole => {}
+            Source::Hole => part.fill(0),
             Source::Memory(s) => {
                 if let Some(src) = s.get(..part.len()) {
                     part.copy_from_slice(src);
@@ -301,8 +333,7 @@ fn read_window<H: Host>(host: &mut H, plan: &ReadPlan) -> Result<Slice, FsError>
     if !runs.is_empty() {
         host.dev().read(&mut runs, Site::Data.tag())?;
     }
-    drop(runs);
-    Ok(Slice::new(buf))
+    Ok(())
 }
 
 /// Writes everything back, sets the clean mark and runs the policy's unmount site. The `Fs` may be

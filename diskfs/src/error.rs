@@ -107,6 +107,14 @@ impl FsError {
         Self::Unsupported(what.into())
     }
 
+    /// True when the caller can do nothing about it, so that it belongs in the operator's log.
+    pub fn is_the_operators(&self) -> bool {
+        match self {
+            Self::Io(_) | Self::Corrupt(_) | Self::Bug(_) => true,
+            Self::Refused(_) | Self::Unsupported(_) => false,
+        }
+    }
+
     /// The Linux error number.
     pub fn errno(&self) -> i32 {
         match self {

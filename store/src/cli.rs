@@ -132,10 +132,7 @@ struct Serve {
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
-        Err(usage) => {
-            let _the_terminal_is_gone = usage.print();
-            return ExitCode::from(u8::try_from(usage.exit_code()).unwrap_or(2));
-        }
+        Err(usage) => return print_usage(&usage),
     };
     start_tracing(cli.verbose);
     match act(cli.verb) {
@@ -150,7 +147,15 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn start_tracing(verbose: u8) {
+/// Says what is wrong with the arguments, or what was asked for with `--help`.
+pub fn print_usage(usage: &clap::Error) -> ExitCode {
+    let _the_terminal_is_gone = usage.print();
+    ExitCode::from(u8::try_from(usage.exit_code()).unwrap_or(2))
+}
+
+/// Sends events to stderr: warnings, with `-v` what happens, with `-vv` all of it. `RUST_LOG` says it
+/// more exactly.
+pub fn start_tracing(verbose: u8) {
     let default = match verbose {
         0 => "warn",
         1 => "info",

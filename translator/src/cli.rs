@@ -19,16 +19,14 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use seawall_blockdev::BlockDev;
 use seawall_diskfs::{Format, FsError};
 use seawall_store::StoreError;
-use seawall_store::cli::say;
+use seawall_store::cli::{print_usage, say, start_tracing};
 use seawall_store::name::parse_size;
 use std::ffi::OsString;
 use std::format;
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::string::String;
 use std::vec::Vec;
-use tracing_subscriber::EnvFilter;
 
 /// A server for a format.
 pub trait Volume {
@@ -258,11 +256,6 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     Ok(seawall_store::cli::print(text)?)
 }
 
-pub(crate) fn print_usage(usage: &clap::Error) -> ExitCode {
-    let _the_terminal_is_gone = usage.print();
-    ExitCode::from(u8::try_from(usage.exit_code()).unwrap_or(2))
-}
-
 /// The end of a command whose failures are on stderr already.
 #[derive(Debug, thiserror::Error)]
 #[error("see above")]
@@ -288,20 +281,4 @@ pub(crate) fn exit(program: &str, done: anyhow::Result<()>) -> ExitCode {
             if is_usage(&error) { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
-}
-
-pub(crate) fn start_tracing(verbose: u8) {
-    let default = match verbose {
-        0 => "warn",
-        1 => "info",
-        _ => "debug",
-    };
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
-    // An embedder may have its own subscriber: then that one is used.
-    let _set_already = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .log_internal_errors(false)
-        .with_ansi(std::io::stderr().is_terminal())
-        .try_init();
 }

@@ -14,8 +14,9 @@ mod report;
 mod simple;
 mod target;
 
-use crate::cli::{exit, print_usage, start_tracing};
+use crate::cli::exit;
 use clap::{Args, Parser, Subcommand};
+use seawall_store::cli::{print_usage, start_tracing};
 use std::ffi::OsString;
 use std::format;
 use std::path::PathBuf;

@@ -137,7 +137,7 @@ impl<F: Format> Fuse<F> {
             };
             match done {
                 Some(Ok(())) => reply.ok(),
-                Some(Err(e)) => reply.error(fail(&e)),
+                Some(Err(e)) => reply.error(fail(&engine, &e)),
                 None => reply.error(Errno::EIO),
             }
         };

@@ -15,6 +15,7 @@ use seawall_diskfs::{
     Attempt, Attr, Ctx, Done, Format, Fs, FsError, Handle, Kind, NewNode, PlanReq, Refused,
     SeekWhat, SetAttr, Slice, Ticket,
 };
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io;
@@ -31,6 +32,12 @@ const SEEK_DATA: i32 = 3;
 /// lseek(2).
 const SEEK_HOLE: i32 = 4;
 
+std::thread_local! {
+    /// What a thread read last. To allocate it for each request would cost a page fault for each of
+    /// its pages.
+    static READ: RefCell<PageBuf> = RefCell::default();
+}
+
 pub(super) struct Fuse<F: Format> {
     pub(super) engine: Arc<Engine<F>>,
     pub(super) options: Options,
@@ -43,13 +50,10 @@ pub(super) struct Fuse<F: Format> {
     pub(super) dev: Arc<AtomicU64>,
 }
 
-/// What the operator can do something about goes to the log.
-pub(super) fn fail(e: &FsError) -> Errno {
-    match e {
-        FsError::Corrupt(_) | FsError::Bug(_) | FsError::Io(_) => {
-            tracing::warn!(error = %e, "an operation of the mount failed");
-        }
-        FsError::Refused(_) | FsError::Unsupported(_) => {}
+/// What only the operator can do something about goes to the log.
+pub(super) fn fail<F: Format>(engine: &Engine<F>, e: &FsError) -> Errno {
+    if e.is_the_operators() {
+        engine.failed("mount", e);
     }
     errno(e)
 }
@@ -69,7 +73,7 @@ impl<F: Format> Fuse<F> {
     ) -> Result<T> {
         match self.engine.while_mounted(f) {
             Some(Ok(value)) => Ok(value),
-            Some(Err(e)) => Err(fail(&e)),
+            Some(Err(e)) => Err(fail(&self.engine, &e)),
             // The server has unmounted; a file that is still open has nothing below it.
             None => Err(Errno::EIO),
         }
@@ -415,12 +419,20 @@ impl<F: Format> Filesystem for Fuse<F> {
         _lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let ctx = ctx(req);
-        let len = usize::try_from(size).unwrap_or(0);
-        match self.with(|host| driver::read(host, &ctx, Handle(fh.0), offset, len)) {
-            Ok(data) => reply.data(&data),
-            Err(e) => reply.error(e),
-        }
+        let (ctx, len) = (ctx(req), usize::try_from(size).unwrap_or(0));
+        READ.with_borrow_mut(|buf| {
+            if buf.len() < len {
+                let Some(larger) = PageBuf::try_zeroed(len) else {
+                    return reply.error(Errno::ENOMEM);
+                };
+                *buf = larger;
+            }
+            let part = buf.get_mut(..len).unwrap_or_default();
+            match self.with(|host| driver::read_into(host, &ctx, Handle(fh.0), offset, part)) {
+                Ok(n) => reply.data(part.get(..n).unwrap_or_default()),
+                Err(e) => reply.error(e),
+            }
+        });
     }
 
     fn write(

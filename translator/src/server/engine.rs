@@ -159,7 +159,7 @@ impl<F: Format> Engine<F> {
     }
 
     /// Logs what only the server's operator can do something about.
-    pub(super) fn failed(&self, op: &str, error: &FsError) {
+    pub(crate) fn failed(&self, op: &str, error: &FsError) {
         self.repeats.warn(op, error);
     }
 
@@ -177,8 +177,10 @@ impl<F: Format> Engine<F> {
         let out = self.mounted(f)?;
         if self.lock().wants_writeback() {
             let mut w = self.wakeup.lock().unwrap_or_else(PoisonError::into_inner);
-            w.wanted = true;
-            self.woken.notify_one();
+            // Waking is a system call, and each operation of a busy volume comes here.
+            if !core::mem::replace(&mut w.wanted, true) {
+                self.woken.notify_one();
+            }
         }
         Some(out)
     }

@@ -176,13 +176,10 @@ fn gone(request: &Request) -> Answer {
 fn note<F: Format>(engine: &Engine<F>, session: &Session, answer: &Answer) {
     let Some(e) = &answer.failure else { return };
     let op = op::name(answer.reply.op);
-    match e {
-        FsError::Corrupt(_) | FsError::Bug(_) | FsError::Io(_) => {
-            engine.failed(op, e);
-        }
-        FsError::Refused(_) | FsError::Unsupported(_) => {
-            tracing::debug!(op, client = session.client(), error = %e, "refused");
-        }
+    if e.is_the_operators() {
+        engine.failed(op, e);
+    } else {
+        tracing::debug!(op, client = session.client(), error = %e, "refused");
     }
 }
 
