@@ -4,6 +4,10 @@
 //!     cargo run --release -p seawall-ext2 --example inprocess
 #![allow(clippy::unwrap_used, reason = "a program for figures: it ends at the first fault")]
 
+// As the server.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[path = "support/ram.rs"]
 mod ram;
 
