@@ -96,7 +96,7 @@ fn many_files(r: &mut Rig) {
         close(r, h);
     });
     // By path, as the others do it.
-    per_second("lookup", FILES, |i| {
+    per_second("lookup", 300_000, |i| {
         let n = name(pick(i, FILES));
         let dir = driver::run(r, &c, |fs, t| fs.lookup(&c, Ino(2), b"d", t)).unwrap().ino;
         driver::run(r, &c, |fs, t| fs.lookup(&c, dir, n.as_bytes(), t)).unwrap();
