@@ -15,6 +15,9 @@ const SUPERBLOCK: (usize, usize) = (1024, 1024);
 /// What `mkfs` makes; `--features` may name no others.
 const FEATURES: [&str; 3] = ["filetype", "sparse_super", "large_file"];
 
+/// `-o` options that read a volume whose journal needs recovery, as Linux names them.
+const NO_RECOVERY: [&str; 2] = ["norecovery", "noload"];
+
 struct Ext2Server;
 
 impl Volume for Ext2Server {
@@ -34,7 +37,11 @@ impl Volume for Ext2Server {
         dev.read(&mut [ReadRun { start: 0, buf: &mut buf }], Tag(0))?;
         let bytes = buf.get(offset..).and_then(|b| b.first_chunk::<1024>());
         let bytes = bytes.ok_or(FsError::Bug("superblock window"))?;
-        let options = OpenOptions { read_only: args.read_only, force: args.force };
+        let options = OpenOptions {
+            read_only: args.read_only,
+            force: args.force,
+            no_recovery: args.own.iter().any(|(name, _)| NO_RECOVERY.contains(&name.as_str())),
+        };
         Ext2::open(bytes, caps.size, options)
     }
 
@@ -60,6 +67,10 @@ impl Volume for Ext2Server {
         }
         mkfs(dev, &opts)?;
         Ok(format!("ext2, {} bytes, blocks of {}", opts.size, opts.block_size))
+    }
+
+    fn own_options() -> &'static [&'static str] {
+        &NO_RECOVERY
     }
 
     fn read_only_because(volume: &Ext2) -> Option<String> {

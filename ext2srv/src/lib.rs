@@ -30,21 +30,25 @@ extern crate std;
 mod balloc;
 mod bitmap;
 mod blockmap;
+mod checksum;
 #[cfg(feature = "std")]
 pub mod command;
 mod dir;
 mod dirent;
+mod extents;
 mod features;
 mod format;
 mod group;
 mod ialloc;
 mod inode;
+mod journal;
 mod mkfs;
 mod names;
 mod orphan;
 mod rename;
 mod superblock;
 mod truncate;
+mod uninit;
 mod volume;
 mod xattr;
 

@@ -120,6 +120,19 @@ pub fn plain(path: &Path, preset: &str) -> Plain {
     Vol { host, ctx: ctx(), restarts: 0 }
 }
 
+/// Mounts an image as a server does: it is checked first.
+pub fn checked(path: &Path, opts: OpenOptions) -> Res<Plain> {
+    let host = mount(engine(path, opts)?, FileDev::open(path), "default")?;
+    let mut v = Vol { host, ctx: ctx(), restarts: 0 };
+    driver::check_mount(&mut v.host, &ctx())?;
+    Ok(v)
+}
+
+/// Mounts an image for reading alone.
+pub fn reading(path: &Path) -> Res<Plain> {
+    checked(path, OpenOptions { read_only: true, ..OpenOptions::default() })
+}
+
 /// Mounts an image with a preset, cold at every attempt.
 pub fn cold(path: &Path, preset: &str) -> Cold {
     let Vol { host, ctx, restarts } = plain(path, preset);
