@@ -3,7 +3,7 @@
 
 use crate::common::Plain;
 use seawall_diskfs::{NewNode, SetAttr, SetTime, Timestamp};
-use seawall_tests::{Entry, Kind, Tree};
+use seawall_tests::{Entry, Kind, Tree, run, tool};
 use std::path::{Path, PathBuf};
 
 /// A path of the tree on the volume.
@@ -68,8 +68,17 @@ pub fn compare(v: &mut Plain, source: &Path, tree: &Tree) {
             _ => {
                 assert_eq!((a.size, u64::from(a.nlink)), (e.size, e.nlink), "{at}");
                 let got = v.read(&at, 0, e.size as usize + 1).unwrap();
-                assert!(got == std::fs::read(source.join(path)).unwrap(), "content of {at}");
+                let want = std::fs::read(source.join(path)).unwrap();
+                let differs = got.iter().zip(&want).position(|(a, b)| a != b);
+                assert!(got == want, "content of {at} from byte {differs:?} on");
             }
         }
     }
+}
+
+/// A copy of a mounted tree, holes and times and all.
+pub fn copy_of(mount: &Path, to: &Path) {
+    // What is not on disk yet cp may take for a hole.
+    run(tool("sync").arg("-f").arg(mount)).ok();
+    run(tool("cp").args(["-a", "-T"]).arg(mount).arg(to)).ok();
 }

@@ -32,9 +32,14 @@ pub type Dev = Numbered<FileDev>;
 impl FileDev {
     /// Opens an image.
     pub fn open(path: &Path) -> Dev {
+        Numbered::new(Self::raw(path))
+    }
+
+    /// The same without numbers, to be wrapped.
+    pub fn raw(path: &Path) -> Self {
         let file = File::options().read(true).write(true).open(path).unwrap();
         let size = file.metadata().unwrap().len();
-        Numbered::new(Self { file, size })
+        Self { file, size }
     }
 
     /// Makes a sparse image.
