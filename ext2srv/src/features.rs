@@ -12,7 +12,9 @@ use alloc::vec::Vec;
 use seawall_diskfs::FsError;
 
 pub(crate) const COMPAT_HAS_JOURNAL: u32 = 0x4;
+pub(crate) const COMPAT_EXT_ATTR: u32 = 0x8;
 pub(crate) const COMPAT_RESIZE_INODE: u32 = 0x10;
+pub(crate) const COMPAT_DIR_INDEX: u32 = 0x20;
 pub(crate) const COMPAT_SPARSE_SUPER2: u32 = 0x200;
 pub(crate) const INCOMPAT_FILETYPE: u32 = 0x2;
 pub(crate) const INCOMPAT_RECOVER: u32 = 0x4;

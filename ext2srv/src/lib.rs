@@ -52,6 +52,6 @@ mod uninit;
 mod volume;
 mod xattr;
 
-pub use mkfs::{MkfsOptions, mkfs};
+pub use mkfs::{MkfsFeatures, MkfsOptions, mkfs};
 pub use superblock::Superblock;
 pub use volume::{Ext2, OpenOptions};
