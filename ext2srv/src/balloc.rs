@@ -80,7 +80,7 @@ impl Ext2 {
         from: u64,
         want: u64,
     ) -> Attempt<Option<Extent>> {
-        let map = tx.read(g.block_bitmap, WHAT)?;
+        let map = self.block_map(tx, g)?;
         let bits = self.sb.group_end(g.index) - self.sb.group_start(g.index);
         // A search from the group's start has no place of its own to be near to.
         let from = if from == 0 { skipped(tx, skip_hint(g.index)).min(bits) } else { from };
@@ -162,6 +162,10 @@ impl Ext2 {
     fn free_in_group(&self, tx: &mut Tx<'_>, g: &Group, run: Extent) -> Attempt<()> {
         if self.hits_metadata(g, run.start, run.len) {
             let what = "a file owns a block of its group's structures";
+            return Err(FsError::corrupt("block map", run.start, what).into());
+        }
+        if g.blocks_uninit {
+            let what = "a block in use lies in a group that is not in use";
             return Err(FsError::corrupt("block map", run.start, what).into());
         }
         let change = Change { site: Site::Bitmap, stage: Stage::Free, owner: None };

@@ -6,7 +6,7 @@
 //! durable pointer to an indirect block whose content is still what an earlier file left there.
 
 use crate::Ext2;
-use crate::inode::Inode;
+use crate::inode::{FL_EXTENTS, Inode};
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use seawall_diskfs::bytes::{put, u32_at};
@@ -15,6 +15,8 @@ use seawall_diskfs::{
 };
 
 const WHAT: &str = "indirect block";
+/// Most units of 512 bytes that `i_blocks` counts with `huge_file`.
+const SECTORS_HUGE: u64 = (1 << 48) - 1;
 /// Direct pointers.
 pub(crate) const DIRECT: u64 = 12;
 
@@ -40,13 +42,17 @@ enum Leaf {
 }
 
 /// Largest file in bytes: what the map can hold and what `i_blocks` can count, as Linux's
-/// `ext2_max_size` computes it.
-pub(crate) fn size_max(block_size: u32) -> u64 {
+/// `ext2_max_size` computes it. With `huge_file` the count is no limit, with extents the map is
+/// none: file block numbers have 32 bits.
+pub(crate) fn size_max(block_size: u32, huge: bool, extents: bool) -> u64 {
     let p = u64::from(block_size / 4);
+    if extents {
+        return u64::from(u32::MAX) * u64::from(block_size);
+    }
     let units = u64::from(u32::MAX) / u64::from(block_size / 512);
     let tree_meta = 1 + 1 + p + 1 + p + p * p;
     let tree = DIRECT + p + p * p + p * p * p;
-    let blocks = if tree + tree_meta <= units {
+    let blocks = if huge || tree + tree_meta <= units {
         tree
     } else {
         let left = units - DIRECT - p;
@@ -149,6 +155,9 @@ impl Ext2 {
         inode: &Inode,
         range: Extent,
     ) -> Attempt<Vec<Mapping>> {
+        if inode.flags & FL_EXTENTS != 0 {
+            return self.map_extents(tx, inode, range);
+        }
         let mut runs = Vec::new();
         let mut at = range.start;
         let end = range.start.saturating_add(range.len);
@@ -166,6 +175,12 @@ impl Ext2 {
             at += n;
         }
         Ok(runs)
+    }
+
+    /// Where a directory's or a long symlink's first block is; 0 for a hole.
+    pub(crate) fn first_disk_block(&self, tx: &mut Tx<'_>, inode: &Inode) -> Attempt<u64> {
+        let runs = self.map_blocks(tx, inode, Extent { start: 0, len: 1 })?;
+        Ok(runs.first().and_then(|m| m.disk).unwrap_or(0))
     }
 
     /// Maps `range` for writing and fills its holes. Changes `inode` in memory only: the caller
@@ -335,7 +350,8 @@ impl Ext2 {
 
     fn add_sectors(&self, inode: &mut Inode, blocks: u64) -> Result<(), FsError> {
         let sum = inode.sectors.saturating_add(blocks * self.sectors());
-        if sum > u64::from(u32::MAX) {
+        let most = if inode.huge { SECTORS_HUGE } else { u64::from(u32::MAX) };
+        if sum > most {
             return Err(Refused::FileTooBig.into());
         }
         inode.sectors = sum;
@@ -349,7 +365,7 @@ pub(crate) fn indirect(ino: Ino, stage: Stage) -> Change {
 }
 
 /// Adds a mapping, joined to the last one where they continue each other.
-fn push(runs: &mut Vec<Mapping>, m: Mapping) {
+pub(crate) fn push(runs: &mut Vec<Mapping>, m: Mapping) {
     if let Some(last) = runs.last_mut()
         && last.fresh == m.fresh
         && last.disk.map(|d| d + last.len) == m.disk

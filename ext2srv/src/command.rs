@@ -12,8 +12,11 @@ use std::string::String;
 
 /// Byte offset and length of the primary superblock.
 const SUPERBLOCK: (usize, usize) = (1024, 1024);
-/// What `mkfs` makes; `--features` may name no others.
-const FEATURES: [&str; 3] = ["filetype", "sparse_super", "large_file"];
+/// Largest blocks that a kernel with the usual pages mounts.
+const KERNEL_BLOCK_MAX: u64 = 4096;
+
+/// `-o` options that read a volume whose journal needs recovery, as Linux names them.
+const NO_RECOVERY: [&str; 2] = ["norecovery", "noload"];
 
 struct Ext2Server;
 
@@ -34,19 +37,15 @@ impl Volume for Ext2Server {
         dev.read(&mut [ReadRun { start: 0, buf: &mut buf }], Tag(0))?;
         let bytes = buf.get(offset..).and_then(|b| b.first_chunk::<1024>());
         let bytes = bytes.ok_or(FsError::Bug("superblock window"))?;
-        let options = OpenOptions { read_only: args.read_only, force: args.force };
+        let options = OpenOptions {
+            read_only: args.read_only,
+            force: args.force,
+            no_recovery: args.own.iter().any(|(name, _)| NO_RECOVERY.contains(&name.as_str())),
+        };
         Ext2::open(bytes, caps.size, options)
     }
 
     fn mkfs(dev: &mut dyn BlockDev, args: &MkfsArgs) -> Result<String, FsError> {
-        if args.journal {
-            return Err(FsError::unsupported("mkfs with a journal; that comes later"));
-        }
-        if let Some(f) = args.features.iter().find(|f| !FEATURES.contains(&f.as_str())) {
-            let known = FEATURES.join(", ");
-            let what = format!("mkfs with feature {f}; made are {known}");
-            return Err(FsError::unsupported(what));
-        }
         let mut opts = MkfsOptions::new(args.size, args.uuid, args.time);
         if let Some(size) = args.block_size {
             opts.block_size = u32::try_from(size).unwrap_or(u32::MAX);
@@ -58,8 +57,24 @@ impl Volume for Ext2Server {
             let into = into.ok_or_else(|| FsError::unsupported("a label over 16 bytes"))?;
             into.copy_from_slice(label.as_bytes());
         }
-        mkfs(dev, &opts)?;
-        Ok(format!("ext2, {} bytes, blocks of {}", opts.size, opts.block_size))
+        for name in args.features.iter().filter(|f| !f.is_empty()) {
+            opts.features.set(name)?;
+        }
+        opts.features.journal |= args.journal;
+        let made = mkfs(dev, &opts)?;
+        let journal = if opts.features.journal { ", a journal" } else { "" };
+        let (size, blocks) = (cli::format_size(made), opts.block_size);
+        Ok(format!("ext2, {made} bytes ({size}), blocks of {blocks}{journal}"))
+    }
+
+    fn mkfs_warning(args: &MkfsArgs) -> Option<String> {
+        let size = args.block_size.filter(|size| *size > KERNEL_BLOCK_MAX)?;
+        let page = KERNEL_BLOCK_MAX;
+        Some(format!("blocks of {size}: a kernel with pages of {page} bytes cannot mount these"))
+    }
+
+    fn own_options() -> &'static [&'static str] {
+        &NO_RECOVERY
     }
 
     fn read_only_because(volume: &Ext2) -> Option<String> {

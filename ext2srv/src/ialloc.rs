@@ -41,7 +41,7 @@ impl Ext2 {
     }
 
     fn take_inode(&self, tx: &mut Tx<'_>, g: &Group, dir: bool) -> Attempt<Option<Ino>> {
-        let map = tx.read(g.inode_bitmap, WHAT)?;
+        let map = self.inode_map(tx, g)?;
         let base = u64::from(g.index) * u64::from(self.sb.inodes_per_group) + 1;
         let bits = u64::from(self.sb.inodes_per_group);
         let low = u64::from(self.sb.first_ino).saturating_sub(base);
@@ -62,6 +62,7 @@ impl Ext2 {
         if pending > PENDING_MANY {
             set_skipped(tx, skip_hint(g.index), bit);
         }
+        self.claim_inode(tx, g, bit)?;
         let change = Change { site: Site::Bitmap, stage: Stage::Init, owner: None };
         assign(tx.modify(g.inode_bitmap, WHAT, change)?, bit, 1, true)?;
         let counts = Counts { inodes: -1, dirs: i64::from(dir), ..Counts::default() };

@@ -5,7 +5,9 @@
 //! knows over them and leaves the rest (Hurd translators, authors, in-inode attributes).
 
 use crate::Ext2;
-use crate::features::RO_COMPAT_HUGE_FILE;
+use crate::features::{
+    INCOMPAT_EXTENTS, INCOMPAT_LARGE_DIR, RO_COMPAT_DIR_NLINK, RO_COMPAT_HUGE_FILE,
+};
 use alloc::format;
 use seawall_diskfs::bytes::{put, slice, slice_mut, u16_at, u32_at};
 use seawall_diskfs::{Attempt, Attr, Change, FsError, Ino, Kind, Refused, Site, Stage, Timestamp};
@@ -16,8 +18,10 @@ const WHAT: &str = "inode";
 pub(crate) const ROOT_INO: u64 = 2;
 /// Directory is indexed (`EXT2_INDEX_FL`).
 pub(crate) const FL_INDEX: u32 = 0x1000;
+/// `i_blocks` counts filesystem blocks (`EXT4_HUGE_FILE_FL`).
 const FL_HUGE_FILE: u32 = 0x4_0000;
-const FL_EXTENTS: u32 = 0x8_0000;
+/// `i_block` is the root of a tree of extents (`EXT4_EXTENTS_FL`).
+pub(crate) const FL_EXTENTS: u32 = 0x8_0000;
 const FL_INLINE_DATA: u32 = 0x1000_0000;
 /// Flags that any new inode takes from its directory: nodump, noatime.
 const FL_INHERITED: u32 = 0x40 | 0x80;
@@ -26,7 +30,9 @@ const FL_INHERITED_DATA: u32 = 0x1 | 0x2 | 0x8;
 /// Bytes of the pointers `i_block`; a symlink target shorter than this lives there.
 pub(crate) const I_BLOCK_BYTES: usize = 60;
 /// Most links of an inode (`EXT2_LINK_MAX`).
-pub(crate) const LINK_MAX: u16 = 32000;
+const LINK_MAX: u16 = 32000;
+/// The same where `dir_nlink` says that ext4 was there (`EXT4_LINK_MAX`).
+const LINK_MAX_EXT4: u16 = 65000;
 
 /// What the engine knows of an inode.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +56,8 @@ pub(crate) struct Inode {
     pub(crate) generation: u32,
     pub(crate) file_acl: u32,
     pub(crate) extra_isize: u16,
+    /// `i_blocks` has 48 bits: the volume has the feature `huge_file`.
+    pub(crate) huge: bool,
 }
 
 fn decode_time(
@@ -104,6 +112,7 @@ impl Inode {
             generation: 0,
             file_acl: 0,
             extra_isize: 0,
+            huge: false,
         }
     }
 
@@ -149,9 +158,6 @@ impl Inode {
             return Ok(Err("mode names no kind of node"));
         };
         let flags = u32_at(b, 0x20)?;
-        if flags & (FL_EXTENTS | FL_INLINE_DATA) != 0 {
-            return Ok(Err("extents or inline data without the feature"));
-        }
         let extra_isize = if b.len() > 128 { u16_at(b, 0x80)? } else { 0 };
         if usize::from(extra_isize) > b.len() - 128 || extra_isize % 4 != 0 {
             return Ok(Err("i_extra_isize does not fit the inode"));
@@ -196,6 +202,7 @@ impl Inode {
             generation: u32_at(b, 0x64)?,
             file_acl: u32_at(b, 0x68)?,
             extra_isize,
+            huge,
         })))
     }
 
@@ -224,7 +231,13 @@ impl Inode {
         put(b, 0x7A, &high)?;
         put(b, 0x1A, &self.links.to_le_bytes())?;
         put(b, 0x1C, &(self.sectors as u32).to_le_bytes())?;
-        put(b, 0x20, &self.flags.to_le_bytes())?;
+        let mut flags = self.flags;
+        if self.huge {
+            // The count of units always fits: no file that is written here has 2^48 of them.
+            put(b, 0x74, &((self.sectors >> 32) as u16).to_le_bytes())?;
+            flags &= !FL_HUGE_FILE;
+        }
+        put(b, 0x20, &flags.to_le_bytes())?;
         for (i, p) in self.block.iter().enumerate() {
             put(b, 0x28 + i * 4, &p.to_le_bytes())?;
         }
@@ -326,6 +339,10 @@ impl Ext2 {
     fn inode_place(&self, tx: &mut Tx<'_>, ino: Ino) -> Attempt<(u64, usize)> {
         let (group, index) = self.inode_group(ino)?;
         let g = self.group(tx, group)?;
+        if index >= g.inodes_begun {
+            // Nothing was ever put there.
+            return Err(Refused::Stale.into());
+        }
         let at = u64::from(index) * u64::from(self.sb.inode_size);
         let bs = self.block_bytes();
         Ok((g.inode_table + at / bs, (at % bs) as usize))
@@ -336,17 +353,50 @@ impl Ext2 {
         if ino.0 != ROOT_INO && ino.0 < u64::from(self.sb.first_ino) {
             return Err(Refused::Stale.into());
         }
+        self.special_inode(tx, ino)?.ok_or_else(|| Refused::Stale.into())
+    }
+
+    /// Reads any inode, one of the reserved ones too; `None` when it is not in use.
+    pub(crate) fn special_inode(&self, tx: &mut Tx<'_>, ino: Ino) -> Attempt<Option<Inode>> {
         let (block, off) = self.inode_place(tx, ino)?;
         let buf = tx.read(block, WHAT)?;
         let raw = slice(&buf, off, usize::from(self.sb.inode_size))?;
-        let huge = self.sb.ro_compat & RO_COMPAT_HUGE_FILE != 0;
+        let huge = self.ro_compat(RO_COMPAT_HUGE_FILE);
         let wrong = |what: &str| FsError::corrupt(WHAT, block, format!("inode {}: {what}", ino.0));
         let inode = Inode::decode(raw, huge, self.sb.block_size, self.sb.inodes).map_err(wrong)?;
-        let inode = inode.ok_or(Refused::Stale)?;
+        let Some(mut inode) = inode else { return Ok(None) };
+        if inode.flags & FL_EXTENTS != 0 && !self.incompat(INCOMPAT_EXTENTS) {
+            return Err(wrong("extents without the feature").into());
+        }
+        if inode.flags & FL_INLINE_DATA != 0 {
+            return Err(wrong("inline data without the feature").into());
+        }
+        if inode.kind == Kind::Dir && self.incompat(INCOMPAT_LARGE_DIR) {
+            inode.size |= u64::from(u32_at(raw, 0x6C)?) << 32;
+            if inode.size > u64::from(u32::MAX) {
+                return Err(FsError::unsupported("a directory of 4 GiB or more").into());
+            }
+        }
         if inode.size > self.size_max() {
             return Err(wrong("size is above what the format can hold").into());
         }
-        Ok(inode)
+        Ok(Some(inode))
+    }
+
+    /// Most links of an inode.
+    pub(crate) fn links_max(&self) -> u16 {
+        if self.ro_compat(RO_COMPAT_DIR_NLINK) { LINK_MAX_EXT4 } else { LINK_MAX }
+    }
+
+    /// The link count of a directory that gets one more directory in it. With `dir_nlink` it
+    /// becomes 1 at the limit, "not counted any more", and stays so.
+    pub(crate) fn one_more_child(&self, dir: &Inode) -> Result<u16, Refused> {
+        match (dir.links.saturating_add(1), self.ro_compat(RO_COMPAT_DIR_NLINK)) {
+            (_, true) if dir.links == 1 => Ok(1),
+            (n, true) => Ok(if n >= LINK_MAX_EXT4 { 1 } else { n }),
+            (n, false) if n > LINK_MAX => Err(Refused::TooManyLinks),
+            (n, false) => Ok(n),
+        }
     }
 
     /// An inode of the orphan list; `None` when it is not in use.
@@ -401,6 +451,7 @@ impl Ext2 {
         inode: &mut Inode,
     ) -> Attempt<()> {
         inode.extra_isize = self.sb.extra_isize;
+        inode.huge = self.ro_compat(RO_COMPAT_HUGE_FILE);
         tx.touch(ino);
         let raw = self.raw_inode(tx, ino, Stage::Init)?;
         inode.generation = u32_at(raw, 0x64)?.wrapping_add(1);

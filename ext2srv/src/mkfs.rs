@@ -1,21 +1,31 @@
 //! Making a volume: revision 1 with `filetype`, `sparse_super` and `large_file`, what every ext2
-//! reader of the last twenty years takes. No room is kept for growing the descriptor table.
+//! reader of the last twenty years takes, or with the features asked for. No room is kept for
+//! growing the descriptor table.
 //!
 //! The primary superblock is written last: a device on which this was cut short has no magic number
 //! and is refused. Nothing here is durable before the caller's `sync`.
 
+mod features;
+mod journal;
 mod layout;
 
+use crate::checksum::crc16;
 use crate::dirent::DirLimits;
-use crate::features::{INCOMPAT_FILETYPE, RO_COMPAT_LARGE_FILE, RO_COMPAT_SPARSE_SUPER};
 use crate::inode::Inode;
 use crate::superblock::{GOOD_OLD_FIRST_INO, MAGIC, STATE_VALID};
+use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
+pub use features::MkfsFeatures;
 use layout::{GroupPlan, LOST_FOUND_INO, Layout};
 use seawall_blockdev::{BlockDev, PageBuf, Run, WriteFlags, WriteRun};
-use seawall_diskfs::bytes::{put, slice_mut};
+use seawall_diskfs::bytes::{put, slice, slice_mut};
 use seawall_diskfs::{FsError, Kind, Site, Timestamp};
+
+/// The journal's inode (`EXT2_JOURNAL_INO`).
+const JOURNAL_INO: u32 = 8;
+/// The whole inode table was zeroed (`EXT4_BG_INODE_ZEROED`).
+const BG_INODE_ZEROED: u16 = 4;
 
 /// What to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +46,8 @@ pub struct MkfsOptions {
     pub uuid: [u8; 16],
     /// Creation time: the library has no clock.
     pub time: Timestamp,
+    /// Features, and the journal.
+    pub features: MkfsFeatures,
 }
 
 impl MkfsOptions {
@@ -51,34 +63,41 @@ impl MkfsOptions {
             label: [0; 16],
             uuid,
             time,
+            features: MkfsFeatures::default(),
         }
     }
 }
 
-/// Makes a volume at the start of the device. Old content of the data area stays.
+/// Makes a volume at the start of the device. Old content of the data area stays. Returns the bytes
+/// of the volume made, which may be less than asked for: see [`MkfsOptions::size`].
 ///
 /// # Errors
 /// `Unsupported` when the options contradict each other, the volume is too small for them, or the
 /// device's blocks are larger than the volume's; `Io` from the device.
-pub fn mkfs(dev: &mut dyn BlockDev, opts: &MkfsOptions) -> Result<(), FsError> {
+pub fn mkfs(dev: &mut dyn BlockDev, opts: &MkfsOptions) -> Result<u64, FsError> {
     let caps = dev.caps();
+    let layout = Layout::new(opts)?;
     if opts.size > caps.size {
-        return Err(FsError::unsupported("a volume larger than its device"));
+        let what = format!("a volume of {} bytes on a device of {}", opts.size, caps.size);
+        return Err(FsError::unsupported(what));
     }
     if caps.logical > opts.block_size {
-        return Err(FsError::unsupported("blocks smaller than the device's"));
+        let what = format!("blocks of {} bytes on a device of {}", opts.block_size, caps.logical);
+        return Err(FsError::unsupported(what));
     }
-    let layout = Layout::new(opts)?;
     let mut out = Output { dev, block_size: u64::from(opts.block_size), max_io: caps.max_io };
-    let descs = descriptors(&layout)?;
+    let descs = descriptors(opts, &layout)?;
     // First of all the old magic number goes.
     out.zero(0, layout.first_data_block + 1)?;
     for g in &layout.groups {
         out.zero(g.inode_table, layout.inode_table_blocks)?;
         out.write(g.block_bitmap, &block_bitmap(&layout, g)?, Site::Bitmap)?;
         out.write(g.inode_bitmap, &inode_bitmap(&layout, g)?, Site::Bitmap)?;
-        if g.has_super {
-            out.write(g.start + 1, &descs, Site::Hypermetadata)?;
+        if let Some((at, part)) = layout.table_part(g) {
+            let bs = out.block_size;
+            let bytes =
+                slice(&descs, (part.start * bs) as usize, ((part.end - part.start) * bs) as usize)?;
+            out.write(at, bytes, Site::Hypermetadata)?;
         }
         if g.has_super && g.index > 0 {
             let mut block = PageBuf::zeroed(opts.block_size as usize);
@@ -90,7 +109,8 @@ pub fn mkfs(dev: &mut dyn BlockDev, opts: &MkfsOptions) -> Result<(), FsError> {
     let mut block = PageBuf::zeroed(opts.block_size as usize);
     let off = if opts.block_size == 1024 { 0 } else { 1024 };
     put(&mut block, off, &superblock(opts, &layout, 0)?)?;
-    out.write(layout.first_data_block, &block, Site::Hypermetadata)
+    out.write(layout.first_data_block, &block, Site::Hypermetadata)?;
+    Ok(layout.blocks * u64::from(layout.block_size))
 }
 
 /// Whole blocks to the device, in requests that it takes.
@@ -127,7 +147,7 @@ impl Output<'_> {
     }
 }
 
-fn descriptors(l: &Layout) -> Result<PageBuf, FsError> {
+fn descriptors(opts: &MkfsOptions, l: &Layout) -> Result<PageBuf, FsError> {
     let mut b = PageBuf::zeroed((l.gdt_blocks * u64::from(l.block_size)) as usize);
     for g in &l.groups {
         let off = g.index as usize * 32;
@@ -137,6 +157,14 @@ fn descriptors(l: &Layout) -> Result<PageBuf, FsError> {
         put(&mut b, off + 12, &(g.free_blocks() as u16).to_le_bytes())?;
         put(&mut b, off + 14, &(l.free_inodes(g) as u16).to_le_bytes())?;
         put(&mut b, off + 16, &(if g.index == 0 { 2u16 } else { 0 }).to_le_bytes())?;
+        if l.features.uninit_bg {
+            // Everything is written, so nothing but the inodes not begun is left to say.
+            put(&mut b, off + 18, &BG_INODE_ZEROED.to_le_bytes())?;
+            put(&mut b, off + 28, &(l.free_inodes(g) as u16).to_le_bytes())?;
+            let parts = [&opts.uuid[..], &g.index.to_le_bytes(), slice(&b, off, 30)?];
+            let sum = parts.iter().fold(!0, |crc, part| crc16(crc, part));
+            put(&mut b, off + 30, &sum.to_le_bytes())?;
+        }
     }
     Ok(b)
 }
@@ -186,12 +214,17 @@ fn write_nodes(out: &mut Output<'_>, opts: &MkfsOptions, l: &Layout) -> Result<(
     };
     node(2, 0o755, 3, l.root_block, 1)?;
     node(LOST_FOUND_INO, 0o700, 2, l.root_block + 1, l.lost_found_blocks)?;
+    if l.features.journal {
+        let raw = slice_mut(&mut table, (JOURNAL_INO as usize - 1) * isize, isize)?;
+        journal::inode(opts, l).encode(raw)?;
+        journal::write(out, opts, l)?;
+    }
     let first = l.groups.first().ok_or(FsError::Bug("a volume without groups"))?;
     out.write(first.inode_table, &table, Site::Inode)?;
 
     let limits = DirLimits {
         block_size: bs,
-        filetype: true,
+        filetype: opts.features.filetype,
         first_ino: GOOD_OLD_FIRST_INO,
         inodes: l.inodes,
     };
@@ -235,8 +268,14 @@ fn superblock(opts: &MkfsOptions, l: &Layout, group: u32) -> Result<[u8; 1024], 
     w32(0x40, now)?;
     w32(0x4C, 1)?;
     w32(0x54, GOOD_OLD_FIRST_INO)?;
-    w32(0x60, INCOMPAT_FILETYPE)?;
-    w32(0x64, RO_COMPAT_SPARSE_SUPER | RO_COMPAT_LARGE_FILE)?;
+    let (compat, incompat, ro_compat) = l.features.words();
+    w32(0x5C, compat)?;
+    w32(0x60, incompat)?;
+    w32(0x64, ro_compat)?;
+    if l.features.sparse_super2 {
+        w32(0x24C, l.backup_groups[0])?;
+        w32(0x250, l.backup_groups[1])?;
+    }
     w32(0x108, now)?;
     // Signed name hashes, should directories be indexed later.
     w32(0x160, 1)?;
@@ -257,5 +296,13 @@ fn superblock(opts: &MkfsOptions, l: &Layout, group: u32) -> Result<[u8; 1024], 
     put(&mut b, 0xEC, &opts.uuid)?;
     // Half MD4.
     put(&mut b, 0xFC, &[1])?;
+    if l.features.journal {
+        put(&mut b, 0xE0, &JOURNAL_INO.to_le_bytes())?;
+        // A copy of the journal's inode, should that be lost.
+        put(&mut b, 0xFD, &[1])?;
+        let inode = journal::inode(opts, l);
+        put(&mut b, 0x10C, &inode.block_bytes())?;
+        put(&mut b, 0x14C, &(inode.size as u32).to_le_bytes())?;
+    }
     Ok(b)
 }

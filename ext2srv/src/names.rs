@@ -7,7 +7,7 @@
 //! directory but its block has to come late.
 
 use crate::Ext2;
-use crate::inode::{I_BLOCK_BYTES, Inode, LINK_MAX};
+use crate::inode::{FL_EXTENTS, I_BLOCK_BYTES, Inode};
 use alloc::vec::Vec;
 use seawall_diskfs::bytes::{put, slice};
 use seawall_diskfs::{
@@ -35,9 +35,7 @@ impl Ext2 {
             NewNode::Symlink(_) => Kind::Symlink,
             NewNode::Special(kind, _) => kind,
         };
-        if kind == Kind::Dir && parent.links >= LINK_MAX {
-            return Err(Refused::TooManyLinks.into());
-        }
+        let links = if kind == Kind::Dir { self.one_more_child(&parent)? } else { 0 };
         let ino = self.alloc_inode(tx, dir, kind == Kind::Dir)?;
         let mut inode = Inode::new(kind, mode, owner, tx.now());
         inode.inherit(&parent);
@@ -53,7 +51,7 @@ impl Ext2 {
         self.put_new_inode(tx, ino, &mut inode)?;
         if kind == Kind::Dir {
             // A count that a checker repairs without asking; an order would chain the epochs.
-            self.update_inode(tx, dir, Stage::Any, |d| d.links += 1)?;
+            self.update_inode(tx, dir, Stage::Any, |d| d.links = links)?;
         }
         self.add_name(tx, dir, name, ino, kind)?;
         Ok(ino)
@@ -108,6 +106,10 @@ impl Ext2 {
             }
             return Ok(slice(&inode.block_bytes(), 0, len)?.to_vec());
         }
+        let block = match inode.flags & FL_EXTENTS {
+            0 => block,
+            _ => self.first_disk_block(tx, &inode)?,
+        };
         self.check_pointer(block, 0)?;
         if len == 0 || len >= self.sb.block_size as usize {
             return Err(wrong(block).into());
@@ -125,7 +127,7 @@ impl Ext2 {
         name: &[u8],
     ) -> Attempt<()> {
         let inode = self.inode(tx, ino)?;
-        if inode.links >= LINK_MAX {
+        if inode.links >= self.links_max() {
             return Err(Refused::TooManyLinks.into());
         }
         if inode.links == 0 {

@@ -4,7 +4,6 @@
 
 use crate::Ext2;
 use crate::dir::{Spot, dirent};
-use crate::inode::LINK_MAX;
 use seawall_diskfs::{Attempt, FsError, Ino, Kind, Refused, RenameFlags, Stage, Tx, Unlinked};
 
 impl Ext2 {
@@ -44,10 +43,8 @@ impl Ext2 {
         let now = tx.now();
         self.update_inode(tx, source.ino, Stage::Any, |i| i.ctime = now)?;
         if moved {
-            if to_parent.links >= LINK_MAX {
-                return Err(Refused::TooManyLinks.into());
-            }
-            self.update_inode(tx, to_dir, Stage::Prepare, |d| d.links += 1)?;
+            let links = self.one_more_child(&to_parent)?;
+            self.update_inode(tx, to_dir, Stage::Prepare, |d| d.links = links)?;
         }
         match target {
             Some(t) => {
@@ -75,7 +72,7 @@ impl Ext2 {
     fn parent_spot(&self, tx: &mut Tx<'_>, dir: Ino) -> Attempt<Spot> {
         let inode = self.dir_inode(tx, dir)?;
         let limits = self.dir_limits();
-        let block = u64::from(inode.block.first().copied().unwrap_or(0));
+        let block = self.first_disk_block(tx, &inode)?;
         self.check_pointer(block, 0)?;
         let b = tx.read(block, "directory block")?;
         let (off, ino) = limits

@@ -4,9 +4,11 @@
 //! checked here, once, at open. After that the geometry is constant; counts and the state are read
 //! from the block through the transaction each time.
 
+use crate::checksum::crc32c;
 use crate::features::{
-    COMPAT_RESIZE_INODE, COMPAT_SPARSE_SUPER2, INCOMPAT_KNOWN, INCOMPAT_RECOVER,
-    RO_COMPAT_SPARSE_SUPER, incompat_names,
+    COMPAT_RESIZE_INODE, COMPAT_SPARSE_SUPER2, INCOMPAT_64BIT, INCOMPAT_CSUM_SEED,
+    INCOMPAT_FLEX_BG, INCOMPAT_META_BG, RO_COMPAT_GDT_CSUM, RO_COMPAT_METADATA_CSUM,
+    RO_COMPAT_SPARSE_SUPER, refuse_unreadable,
 };
 use alloc::borrow::Cow;
 use alloc::format;
@@ -21,7 +23,7 @@ pub(crate) const GOOD_OLD_FIRST_INO: u32 = 11;
 /// Inode size of revision 0.
 pub(crate) const GOOD_OLD_INODE_SIZE: u16 = 128;
 /// Bytes of a group descriptor without the feature `64bit`.
-pub(crate) const DESC_SIZE: u32 = 32;
+const DESC_SIZE: u32 = 32;
 
 // Offsets of fields that change while mounted.
 pub(crate) const S_FREE_BLOCKS: usize = 0x0C;
@@ -35,6 +37,17 @@ pub(crate) const S_FIRST_INO: usize = 0x54;
 pub(crate) const S_INODE_SIZE: usize = 0x58;
 pub(crate) const S_FEATURE_RO_COMPAT: usize = 0x64;
 pub(crate) const S_LAST_ORPHAN: usize = 0xE8;
+
+/// How group descriptors are summed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DescSum {
+    /// Not at all.
+    None,
+    /// `uninit_bg`: CRC-16 over the volume's identity, the group's number and the descriptor.
+    Crc16,
+    /// `metadata_csum`: the low half of a CRC-32C that begins with this seed.
+    Crc32c(u32),
+}
 
 /// The checked geometry of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,8 +72,14 @@ pub struct Superblock {
     pub first_ino: u32,
     /// Number of groups.
     pub groups: u32,
+    /// Bytes of a group descriptor.
+    pub desc_size: u32,
     /// Blocks of the group descriptor table.
     pub gdt_blocks: u64,
+    /// With `meta_bg`: the first block of the table that stands in the groups it describes.
+    pub first_meta_bg: Option<u64>,
+    /// With `sparse_super2`: the groups that keep a copy, 0 for none.
+    pub backup_groups: [u32; 2],
     /// Blocks behind each copy of the table that are kept for its growth.
     pub reserved_gdt_blocks: u16,
     /// `s_feature_compat`.
@@ -77,6 +96,11 @@ pub struct Superblock {
     pub uuid: [u8; 16],
     /// `s_volume_name`, padded with zeroes.
     pub label: [u8; 16],
+    /// The block that says who uses the volume, with the feature `mmp`.
+    pub(crate) mmp_block: u64,
+    /// The journal's inode; 0: none, or on another device.
+    pub(crate) journal_inode: u32,
+    pub(crate) desc_sum: DescSum,
 }
 
 fn bad(what: impl Into<Cow<'static, str>>) -> FsError {
@@ -105,7 +129,9 @@ impl Superblock {
         } else {
             (0, 0, 0)
         };
-        refuse_incompatible(incompat)?;
+        refuse_unreadable(incompat, ro_compat)?;
+        let uuid = array_at(b, 0x68)?;
+        let desc_sum = checksum(b, incompat, ro_compat, &uuid)?;
 
         let log = u32_at(b, 0x18)?;
         ensure(log <= 6, "s_log_block_size is above 64 KiB")?;
@@ -115,7 +141,14 @@ impl Superblock {
             first_data_block == u64::from(block_size == 1024),
             "s_first_data_block does not fit the block size",
         )?;
-        let blocks = u64::from(u32_at(b, 0x04)?);
+        let wide = incompat & INCOMPAT_64BIT != 0;
+        let high = |off: usize| if wide { u32_at(b, off) } else { Ok(0) };
+        let blocks = u64::from(u32_at(b, 0x04)?) | u64::from(high(0x150)?) << 32;
+        let desc_size = if wide { u32::from(u16_at(b, 0xFE)?) } else { DESC_SIZE };
+        if wide && !(desc_size.is_power_of_two() && (64..=1024).contains(&desc_size)) {
+            let what = format!("64bit: s_desc_size is {desc_size}, not a power of two from 64");
+            return Err(bad(what));
+        }
         let (first_ino, inode_size) = if dynamic {
             (u32_at(b, S_FIRST_INO)?, u16_at(b, S_INODE_SIZE)?)
         } else {
@@ -131,14 +164,23 @@ impl Superblock {
             block_size,
             blocks,
             inodes: u32_at(b, 0x00)?,
-            reserved_blocks: u32_at(b, 0x08)?,
+            reserved_blocks: if high(0x154)? == 0 { u32_at(b, 0x08)? } else { u32::MAX },
             first_data_block,
             blocks_per_group: u64::from(u32_at(b, 0x20)?),
             inodes_per_group: u32_at(b, 0x28)?,
             inode_size,
             first_ino,
             groups: 0,
+            desc_size,
             gdt_blocks: 0,
+            first_meta_bg: match incompat & INCOMPAT_META_BG {
+                0 => None,
+                _ => Some(u64::from(u32_at(b, 0x104)?)),
+            },
+            backup_groups: match compat & COMPAT_SPARSE_SUPER2 {
+                0 => [0, 0],
+                _ => [u32_at(b, 0x24C)?, u32_at(b, 0x250)?],
+            },
             reserved_gdt_blocks: if compat & COMPAT_RESIZE_INODE != 0 {
                 u16_at(b, 0xCE)?
             } else {
@@ -149,8 +191,11 @@ impl Superblock {
             ro_compat,
             state: u16_at(b, S_STATE)?,
             extra_isize: extra_isize(b, inode_size)?,
-            uuid: array_at(b, 0x68)?,
+            uuid,
             label: array_at(b, 0x78)?,
+            mmp_block: u64::from(u32_at(b, 0x168)?) | u64::from(u32_at(b, 0x16C)?) << 32,
+            journal_inode: u32_at(b, 0xE0)?,
+            desc_sum,
         };
         sb.with_groups(device_size)
     }
@@ -170,9 +215,15 @@ impl Superblock {
         )?;
         ensure(self.blocks > self.first_data_block, "s_blocks_count is too small")?;
         let groups = (self.blocks - self.first_data_block).div_ceil(self.blocks_per_group);
-        self.groups = u32::try_from(groups).map_err(|_| bad("too many block groups"))?;
-        let descs = u64::from(self.block_size / DESC_SIZE);
-        self.gdt_blocks = groups.div_ceil(descs);
+        self.groups = u32::try_from(groups).map_err(|_| {
+            let bit = if self.incompat & INCOMPAT_64BIT != 0 { "64bit: " } else { "" };
+            bad(format!("{bit}{groups} block groups are too many"))
+        })?;
+        self.gdt_blocks = groups.div_ceil(u64::from(self.descs_per_block()));
+        ensure(
+            self.first_meta_bg.is_none_or(|first| first <= self.gdt_blocks),
+            "meta_bg: s_first_meta_bg is past the descriptor table",
+        )?;
         ensure(
             u64::from(self.inodes) == groups * u64::from(self.inodes_per_group),
             "s_inodes_count is not groups x s_inodes_per_group",
@@ -181,7 +232,9 @@ impl Superblock {
             self.first_ino >= GOOD_OLD_FIRST_INO && self.first_ino <= self.inodes,
             "s_first_ino is outside the inode table",
         )?;
-        let head = 1 + self.gdt_blocks + 2 + self.inode_table_blocks();
+        // With `flex_bg` bitmaps and tables may stand in other groups.
+        let own = if self.has_flex_bg() { 0 } else { 2 + self.inode_table_blocks() };
+        let head = self.group_head(0) + own;
         ensure(
             head < self.blocks_per_group.min(self.blocks),
             "the first group has no room for its descriptors and inode table",
@@ -190,8 +243,8 @@ impl Superblock {
             u64::from(self.reserved_blocks) <= self.blocks,
             "s_r_blocks_count is above s_blocks_count",
         )?;
-        let bytes = self.blocks * u64::from(self.block_size);
-        if bytes > device_size {
+        let bytes = u128::from(self.blocks) * u128::from(self.block_size);
+        if bytes > u128::from(device_size) {
             return Err(bad(format!(
                 "the volume has {bytes} bytes but its device only {device_size}"
             )));
@@ -202,6 +255,45 @@ impl Superblock {
     /// True when dirent byte 7 is a file type.
     pub fn has_filetype(&self) -> bool {
         self.incompat & crate::features::INCOMPAT_FILETYPE != 0
+    }
+
+    /// True when a group's bitmaps and inode table may stand anywhere.
+    pub(crate) fn has_flex_bg(&self) -> bool {
+        self.incompat & INCOMPAT_FLEX_BG != 0
+    }
+
+    /// Group descriptors in a block.
+    pub(crate) fn descs_per_block(&self) -> u32 {
+        self.block_size / self.desc_size
+    }
+
+    /// Where block `n` of the descriptor table is, and how many blocks of it stand in a row there.
+    pub(crate) fn desc_block(&self, n: u64) -> (u64, u64) {
+        let old = self.first_meta_bg.unwrap_or(self.gdt_blocks);
+        if n < old {
+            return (self.first_data_block + 1 + n, old - n);
+        }
+        let first = u32::try_from(n * u64::from(self.descs_per_block())).unwrap_or(u32::MAX);
+        (self.group_start(first) + u64::from(self.has_super(first)), 1)
+    }
+
+    /// Blocks of superblock and descriptor copies at a group's start.
+    pub(crate) fn group_head(&self, group: u32) -> u64 {
+        let copy = u64::from(self.has_super(group));
+        let old = self.first_meta_bg.unwrap_or(self.gdt_blocks);
+        let per = self.descs_per_block();
+        if u64::from(group / per) < old {
+            return copy * (1 + old);
+        }
+        // A table block in the first group that it describes, copies in the second and the last.
+        let place = group % per;
+        copy + u64::from(place <= 1 || place == per - 1)
+    }
+
+    /// Blocks behind [`Self::group_head`] that are kept for a larger table.
+    pub(crate) fn reserved_head(&self, group: u32) -> u64 {
+        let keeps = self.first_meta_bg.is_none() && self.has_super(group);
+        u64::from(keeps) * u64::from(self.reserved_gdt_blocks)
     }
 
     /// Blocks of one group's inode table.
@@ -232,18 +324,24 @@ impl Superblock {
             return true;
         }
         if self.compat & COMPAT_SPARSE_SUPER2 != 0 {
-            // Two copies whose places the engine does not need: their bitmap bits are set.
-            return false;
+            return self.backup_groups.contains(&group);
         }
         self.ro_compat & RO_COMPAT_SPARSE_SUPER == 0 || sparse_copy(group)
     }
 
+    /// Free blocks and inodes as the superblock's bytes `s` count them.
+    pub(crate) fn free_totals(&self, s: &[u8]) -> Result<(u64, u64), FsError> {
+        let wide = self.incompat & INCOMPAT_64BIT != 0;
+        let high = if wide { u64::from(u32_at(s, 0x158)?) } else { 0 };
+        let blocks = u64::from(u32_at(s, S_FREE_BLOCKS)?) | high << 32;
+        Ok((blocks, u64::from(u32_at(s, S_FREE_INODES)?)))
+    }
+
     /// Blocks that hold no files: what `statfs` takes off the total, as Linux does.
     pub(crate) fn overhead(&self) -> u64 {
-        let copies = (0..self.groups).filter(|g| self.has_super(*g)).count() as u64;
-        self.first_data_block
-            + copies * (1 + self.gdt_blocks + u64::from(self.reserved_gdt_blocks))
-            + u64::from(self.groups) * (2 + self.inode_table_blocks())
+        let heads = (0..self.groups).map(|g| self.group_head(g) + self.reserved_head(g));
+        let own = u64::from(self.groups).saturating_mul(2 + self.inode_table_blocks());
+        heads.sum::<u64>().saturating_add(self.first_data_block).saturating_add(own)
     }
 }
 
@@ -260,18 +358,28 @@ pub(crate) fn sparse_copy(group: u32) -> bool {
     group <= 1 || power_of(3) || power_of(5) || power_of(7)
 }
 
-fn refuse_incompatible(incompat: u32) -> Result<(), FsError> {
-    if incompat & INCOMPAT_RECOVER != 0 {
-        return Err(FsError::unsupported(
-            "needs_recovery: the volume's journal must be replayed first (e2fsck)",
-        ));
+/// Checks the superblock's own checksum, where it has one, and says how descriptors are summed.
+fn checksum(
+    b: &[u8; 1024],
+    incompat: u32,
+    ro_compat: u32,
+    uuid: &[u8; 16],
+) -> Result<DescSum, FsError> {
+    if ro_compat & RO_COMPAT_METADATA_CSUM != 0 {
+        let [kind] = array_at(b, 0x175)?;
+        if kind != 1 {
+            return Err(FsError::unsupported(format!("metadata_csum of kind {kind}")));
+        }
+        let (summed, stored) = b.split_at(0x3FC);
+        ensure(
+            u32_at(stored, 0)? == crc32c(!0, summed),
+            "metadata_csum: the superblock's checksum is wrong",
+        )?;
+        let seeded = incompat & INCOMPAT_CSUM_SEED != 0;
+        let seed = if seeded { u32_at(b, 0x270)? } else { crc32c(!0, uuid) };
+        return Ok(DescSum::Crc32c(seed));
     }
-    let unknown = incompat & !INCOMPAT_KNOWN;
-    if unknown != 0 {
-        let names = incompat_names(unknown).join(", ");
-        return Err(FsError::unsupported(format!("ext2 feature {names}")));
-    }
-    Ok(())
+    Ok(if ro_compat & RO_COMPAT_GDT_CSUM != 0 { DescSum::Crc16 } else { DescSum::None })
 }
 
 /// What a new inode uses past its first 128 bytes: `s_want_extra_isize` and `s_min_extra_isize`,
@@ -338,14 +446,40 @@ mod tests {
 
     #[test]
     fn features_are_refused_by_name() {
+        for (off, bit, name) in [(0x61, 0x80, "inline_data"), (0x65, 0x02, "bigalloc")] {
+            let mut b = sample();
+            b[off] |= bit;
+            let e = Superblock::parse(&b, 8 << 20).unwrap_err();
+            assert!(alloc::format!("{e}").contains(name), "{e}");
+        }
+        // What says that numbers are wider, without them.
         let mut b = sample();
-        b[0x60] |= 0x40;
+        b[0x60] |= 0x80;
         let e = Superblock::parse(&b, 8 << 20).unwrap_err();
-        assert!(alloc::format!("{e}").contains("extent"), "{e}");
+        assert!(alloc::format!("{e}").contains("64bit"), "{e}");
+    }
+
+    #[test]
+    fn descriptors_of_metablock_groups() {
         let mut b = sample();
-        b[0x60] |= 0x04;
-        let e = Superblock::parse(&b, 8 << 20).unwrap_err();
-        assert!(alloc::format!("{e}").contains("needs_recovery"), "{e}");
+        let put = |b: &mut [u8; 1024], off: usize, v: u32| {
+            b[off..off + 4].copy_from_slice(&v.to_le_bytes());
+        };
+        // 100 groups of 256 blocks, 32 descriptors a block, the first block in its old place.
+        put(&mut b, 0x00, 800);
+        put(&mut b, 0x04, 25_601);
+        put(&mut b, 0x20, 256);
+        put(&mut b, 0x28, 8);
+        put(&mut b, 0x60, 0x12);
+        put(&mut b, 0x104, 1);
+        let sb = Superblock::parse(&b, 1 << 30).unwrap();
+        assert_eq!((sb.groups, sb.gdt_blocks), (100, 4));
+        assert_eq!(sb.desc_block(0), (2, 1));
+        assert_eq!(sb.desc_block(1), (1 + 32 * 256, 1));
+        let heads: Vec<u64> = [0, 1, 2, 3, 31, 32, 33, 49, 63, 64].map(|g| sb.group_head(g)).into();
+        assert_eq!(heads, [2, 2, 0, 2, 0, 1, 1, 1, 1, 1]);
+        put(&mut b, 0x104, 5);
+        assert!(Superblock::parse(&b, 1 << 30).is_err());
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! An opened volume: its geometry and what it may be used for.
 
 use crate::dirent::DirLimits;
-use crate::features::{COMPAT_HAS_JOURNAL, RO_COMPAT_KNOWN, ro_compat_names};
+use crate::features::{
+    COMPAT_HAS_JOURNAL, INCOMPAT_EXTENTS, INCOMPAT_RECOVER, RO_COMPAT_HUGE_FILE, only_read,
+};
 use crate::superblock::{STATE_ERROR, STATE_VALID, Superblock};
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use seawall_blockdev::PageBuf;
@@ -16,6 +19,9 @@ pub struct OpenOptions {
     /// Write although the volume was not cleanly unmounted or carries the error mark. Its clean
     /// mark then stays cleared.
     pub force: bool,
+    /// Read a volume whose journal holds changes that were never replayed, as it is without them:
+    /// what changed last may be missing or inconsistent. Needs `read_only`.
+    pub no_recovery: bool,
 }
 
 /// An ext2 volume: constants read at open, no other state.
@@ -25,21 +31,53 @@ pub struct Ext2 {
     pub(crate) overhead: u64,
     pub(crate) size_max: u64,
     pub(crate) was_clean: bool,
+    no_writes: bool,
     read_only_because: Vec<String>,
+}
+
+/// Refuses a use of the volume that its features forbid.
+fn check_use(sb: &Superblock, opts: OpenOptions) -> Result<(), FsError> {
+    if sb.incompat & INCOMPAT_RECOVER != 0 && !(opts.read_only && opts.no_recovery) {
+        return Err(FsError::unsupported(
+            "needs_recovery: the volume's journal holds changes; replay them (e2fsck), or mount \
+             -o ro,norecovery to read the volume without them",
+        ));
+    }
+    if opts.read_only {
+        return Ok(());
+    }
+    let mut names = only_read(sb.incompat, sb.ro_compat);
+    if sb.compat & COMPAT_HAS_JOURNAL != 0 && sb.journal_inode == 0 {
+        names.push("has_journal (on another device)".to_string());
+    }
+    if names.is_empty() {
+        return Ok(());
+    }
+    let names = names.join(", ");
+    Err(FsError::unsupported(format!(
+        "writing a volume with {names}; a read-only mount (-o ro) works"
+    )))
 }
 
 impl Ext2 {
     /// Opens a volume from bytes 1024 to 2047 of a device of `device_size` bytes.
     ///
-    /// Read-write features: `ext_attr`, `resize_inode`, `dir_index`, `filetype`, `sparse_super`,
-    /// `large_file`, `extra_isize` and unknown compatible ones. `has_journal` and unknown read-only
-    /// ones make it read-only, as does a volume that was not cleanly unmounted (unless
-    /// [`OpenOptions::force`]).
+    /// What is written: revision 0 and 1; `ext_attr`, `resize_inode`, `dir_index`, `filetype`,
+    /// `sparse_super`, `sparse_super2`, `meta_bg`, `large_file`, `huge_file`, `uninit_bg`,
+    /// `dir_nlink`, `extra_isize`, and compatible features that nobody has to know. `has_journal`
+    /// is, while the journal is empty: [`Format::check_mount`](seawall_diskfs::Format::check_mount)
+    /// looks. A volume that was not cleanly unmounted opens read-only, unless
+    /// [`OpenOptions::force`].
+    ///
+    /// What is read with [`OpenOptions::read_only`]: `extent`, `64bit`, `flex_bg`, `mmp` while
+    /// nobody uses the volume, `ea_inode`, `large_dir`, `metadata_csum` with or without a seed (the
+    /// superblock's and the descriptors' sums are checked, others not), and read-only compatible
+    /// features, known or not, but `bigalloc`.
     ///
     /// # Errors
-    /// `Unsupported` names the incompatible features that the engine lacks, `needs_recovery` among
-    /// them; `Corrupt` says which number of the superblock is wrong or that the device is shorter
-    /// than the volume.
+    /// `Unsupported` names the features that the engine cannot read, or cannot write when writing
+    /// was asked for; `Corrupt` says which number of the superblock is wrong or that the device is
+    /// shorter than the volume.
     pub fn open(
         superblock: &[u8; 1024],
         device_size: u64,
@@ -47,10 +85,8 @@ impl Ext2 {
     ) -> Result<Self, FsError> {
         let sb = Superblock::parse(superblock, device_size)?;
         let was_clean = sb.state & (STATE_VALID | STATE_ERROR) == STATE_VALID;
-        let mut why = ro_compat_names(sb.ro_compat & !RO_COMPAT_KNOWN);
-        if sb.compat & COMPAT_HAS_JOURNAL != 0 {
-            why.push("has_journal".to_string());
-        }
+        check_use(&sb, opts)?;
+        let mut why = Vec::new();
         if !was_clean && !opts.force {
             why.push("not cleanly unmounted (run e2fsck, or force)".to_string());
         }
@@ -59,11 +95,31 @@ impl Ext2 {
         }
         Ok(Self {
             overhead: sb.overhead(),
-            size_max: crate::blockmap::size_max(sb.block_size),
+            size_max: crate::blockmap::size_max(
+                sb.block_size,
+                sb.ro_compat & RO_COMPAT_HUGE_FILE != 0,
+                sb.incompat & INCOMPAT_EXTENTS != 0,
+            ),
             sb,
             was_clean,
+            no_writes: opts.read_only,
             read_only_because: why,
         })
+    }
+
+    /// True when the volume has these incompatible features.
+    pub(crate) fn incompat(&self, bits: u32) -> bool {
+        self.sb.incompat & bits == bits
+    }
+
+    /// True when the volume has these read-only compatible features.
+    pub(crate) fn ro_compat(&self, bits: u32) -> bool {
+        self.sb.ro_compat & bits == bits
+    }
+
+    /// True when the volume was opened for reading alone.
+    pub(crate) fn writes_never(&self) -> bool {
+        self.no_writes
     }
 
     /// The geometry.

@@ -75,7 +75,7 @@ fn metadata_blocks(image: &Path, bs: u64) -> Vec<u64> {
 fn open(data: &[u8]) -> Result<Ext2, FsError> {
     let mut sb = [0u8; 1024];
     sb.copy_from_slice(&data[1024..2048]);
-    Ext2::open(&sb, data.len() as u64, OpenOptions { force: true, read_only: false })
+    Ext2::open(&sb, data.len() as u64, OpenOptions { force: true, ..OpenOptions::default() })
 }
 
 fn mounted(data: Vec<u8>) -> Result<Mem, FsError> {
@@ -264,27 +264,37 @@ fn what_the_features_say() {
         mke2fs(&image, 16 << 20, &all);
         common::engine(&image, OpenOptions::default())
     };
-    assert_eq!(opened(&[]).unwrap().read_only_because(), [""; 0]);
-    assert_eq!(opened(&["-O", "extra_isize"]).unwrap().read_only_because(), [""; 0]);
-    for (feature, name) in [
-        ("extent", "extent"),
-        ("64bit,extent", "extent, 64bit"),
-        ("flex_bg", "flex_bg"),
-        ("meta_bg,^resize_inode", "meta_bg"),
-        ("mmp", "mmp"),
-        ("inline_data", "inline_data"),
-        ("encrypt", "encrypt"),
-        ("ea_inode", "ea_inode"),
+    for written in ["^none", "extra_isize", "meta_bg,^resize_inode", "huge_file,dir_nlink"] {
+        let args = if written == "^none" { &[][..] } else { &["-O", written] };
+        assert_eq!(opened(args).unwrap().read_only_because(), [""; 0]);
+    }
+    for written in ["uninit_bg", "has_journal", "sparse_super2,^sparse_super,^resize_inode"] {
+        assert_eq!(opened(&["-O", written]).unwrap().read_only_because(), [""; 0]);
+    }
+    let read_only = OpenOptions { read_only: true, ..OpenOptions::default() };
+    for (feature, names) in [
+        ("extent", "extent;"),
+        ("64bit,extent", "extent, 64bit;"),
+        ("flex_bg", "flex_bg;"),
+        ("mmp", "mmp;"),
+        ("ea_inode", "ea_inode;"),
+        ("metadata_csum", "metadata_csum;"),
+        ("quota", "quota;"),
     ] {
         let e = opened(&["-O", feature]).unwrap_err();
-        assert!(matches!(e, FsError::Unsupported(_)) && e.to_string().contains(name), "{e}");
+        assert!(matches!(e, FsError::Unsupported(_)) && e.to_string().contains(names), "{e}");
+        assert!(e.to_string().contains("a read-only mount (-o ro) works"), "{e}");
+        let fs = common::engine(&image, read_only).unwrap();
+        assert_eq!(fs.read_only_because(), ["asked for"]);
     }
-    for (feature, names) in [
-        ("has_journal", &["has_journal"][..]),
-        ("huge_file,dir_nlink", &["huge_file", "dir_nlink"]),
-        ("metadata_csum", &["metadata_csum"]),
-        ("uninit_bg", &["uninit_bg"]),
+    for (feature, name) in [
+        ("inline_data", "inline_data"),
+        ("encrypt", "encrypt"),
+        ("casefold", "casefold"),
+        ("extent,bigalloc", "bigalloc"),
     ] {
-        assert_eq!(opened(&["-O", feature]).unwrap().read_only_because(), names);
+        opened(&["-O", feature]).unwrap_err();
+        let e = common::engine(&image, read_only).unwrap_err();
+        assert!(matches!(e, FsError::Unsupported(_)) && e.to_string().contains(name), "{e}");
     }
 }

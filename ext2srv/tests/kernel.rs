@@ -5,83 +5,17 @@
 
 #[path = "common/volume.rs"]
 mod common;
+#[path = "common/trees.rs"]
+mod trees;
 
-use common::{FileDev, Plain, TIME, plain};
-use seawall_diskfs::{NewNode, SetAttr, SetTime, Timestamp};
+use common::{FileDev, TIME, plain};
 use seawall_ext2::{MkfsOptions, mkfs};
 use seawall_tests::{
-    Compare, Entry, Kind, LoopMount, Mtime, Scratch, Tree, assert_clean, assert_same_tree, mke2fs,
-    run, sample_tree, tool, tree_snapshot,
+    Compare, Kind, LoopMount, Mtime, Scratch, assert_clean, assert_same_tree, mke2fs, run,
+    sample_tree, tool, tree_snapshot,
 };
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-
-fn name(path: &Path) -> String {
-    format!("/{}", path.to_str().unwrap())
-}
-
-/// Makes the tree of `source` with the engine.
-fn copy_in(v: &mut Plain, source: &Path, tree: &Tree) {
-    for (path, e) in tree {
-        let to = name(path);
-        if let Some(first) = &e.same_as {
-            v.link(&name(first), &to).unwrap();
-            continue;
-        }
-        match &e.kind {
-            Kind::Dir => _ = v.mkdir(&to).unwrap(),
-            Kind::Symlink(t) => {
-                let t = t.to_str().unwrap();
-                v.make(&to, NewNode::Symlink(t.as_bytes()), 0o777).unwrap();
-            }
-            _ => copy_file(v, &source.join(path), &to, e),
-        }
-    }
-    // Last, because what is made in a directory changes its times.
-    for (path, e) in tree {
-        let at = Timestamp { secs: e.mtime.0, nanos: e.mtime.1 as u32 };
-        let set = SetAttr {
-            mode: (!matches!(e.kind, Kind::Symlink(_))).then_some(e.mode),
-            uid: Some(e.owner.0),
-            gid: Some(e.owner.1),
-            mtime: SetTime::At(at),
-            ..SetAttr::default()
-        };
-        v.set(&name(path), set).unwrap();
-    }
-}
-
-fn copy_file(v: &mut Plain, from: &Path, to: &str, e: &Entry) {
-    v.create(to).unwrap();
-    let bytes = std::fs::read(from).unwrap();
-    for (i, piece) in bytes.chunks(64 << 10).enumerate() {
-        if piece.iter().any(|b| *b != 0) {
-            v.write(to, (i * (64 << 10)) as u64, piece).unwrap();
-        }
-    }
-    v.truncate(to, e.size).unwrap();
-}
-
-/// The engine must see what the snapshot says.
-fn compare(v: &mut Plain, source: &Path, tree: &Tree) {
-    for (path, e) in tree {
-        let at = name(path);
-        let a = v.stat(&at).unwrap_or_else(|err| panic!("{at}: {err}"));
-        assert_eq!(a.mode, if matches!(e.kind, Kind::Symlink(_)) { 0o777 } else { e.mode }, "{at}");
-        assert_eq!(a.mtime.secs, e.mtime.0, "{at}");
-        match &e.kind {
-            Kind::Dir => {}
-            Kind::Symlink(t) => {
-                assert_eq!(PathBuf::from(String::from_utf8(v.readlink(&at).unwrap()).unwrap()), *t);
-            }
-            _ => {
-                assert_eq!((a.size, u64::from(a.nlink)), (e.size, e.nlink), "{at}");
-                let got = v.read(&at, 0, e.size as usize + 1).unwrap();
-                assert!(got == std::fs::read(source.join(path)).unwrap(), "content of {at}");
-            }
-        }
-    }
-}
+use trees::{compare, copy_in, name};
 
 #[test]
 fn the_kernel_writes_and_the_engine_reads_and_removes() {

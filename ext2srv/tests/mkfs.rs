@@ -5,9 +5,9 @@
 #[path = "common/volume.rs"]
 mod common;
 
-use common::{FileDev, TIME, engine};
+use common::{FileDev, TIME, engine, plain};
 use seawall_ext2::{Ext2, MkfsOptions, OpenOptions, mkfs};
-use seawall_tests::{Scratch, assert_clean, debugfs};
+use seawall_tests::{LoopMount, Scratch, assert_clean, debugfs, dumpe2fs, pattern, run, tool};
 use std::path::Path;
 
 fn options(size: u64, block_size: u32, inode_size: u16) -> MkfsOptions {
@@ -104,5 +104,84 @@ fn what_cannot_be_made_is_refused() {
         MkfsOptions { reserved_percent: 51, ..options(1 << 20, 1024, 128) },
     ] {
         assert!(mkfs(&mut dev, &opts).is_err(), "{opts:?}");
+    }
+}
+
+#[test]
+fn every_feature_passes_e2fsck_and_the_kernel() {
+    let dir = Scratch::new();
+    let path = dir.join("image");
+    let all = "dir_index,ext_attr,extra_isize,huge_file,dir_nlink,uninit_bg,meta_bg,sparse_super2";
+    for (list, size, bs) in [
+        ("^sparse_super", 40 << 20, 1024),
+        ("^filetype", 4 << 20, 1024),
+        ("none", 4 << 20, 2048),
+        ("sparse_super2,^sparse_super", 40 << 20, 1024),
+        ("sparse_super2", 5 << 20, 1024),
+        ("uninit_bg", 40 << 20, 1024),
+        ("meta_bg", 300 << 20, 1024),
+        ("meta_bg,sparse_super2,uninit_bg", 900 << 20, 1024),
+        (all, 300 << 20, 2048),
+        ("has_journal", 8 << 20, 1024),
+        ("has_journal", 64 << 20, 1024),
+        ("has_journal,uninit_bg,extra_isize,dir_nlink,huge_file", 200 << 20, 4096),
+    ] {
+        let mut opts = options(size, bs, 256);
+        list.split(',').for_each(|f| opts.features.set(f).unwrap());
+        let made = mkfs(&mut FileDev::create(&path, size), &opts).unwrap();
+        assert!(made <= size && made > size - (64 << 10), "{made} of {size}");
+        assert_clean(&path);
+        let shown = dumpe2fs(&path);
+        for f in list.split(',').filter(|f| !f.starts_with('^') && *f != "none") {
+            assert!(shown.contains(f), "{list}: {shown}");
+        }
+        let kind = if opts.features.journal { "ext3" } else { "ext4" };
+        let kind = if opts.features.uninit_bg { "ext4" } else { kind };
+        let mount = LoopMount::typed(&path, kind, "loop");
+        std::fs::create_dir(mount.path().join("d")).unwrap();
+        std::fs::write(mount.path().join("d/f"), pattern(70_000, 1)).unwrap();
+        mount.unmount();
+        assert_clean(&path);
+        let mut v = plain(&path, "default");
+        assert!(v.read("/d/f", 0, 80_000).unwrap() == pattern(70_000, 1), "{list}");
+        v.mkdir("/d/e").unwrap();
+        v.unmount();
+        assert_clean(&path);
+    }
+}
+
+#[test]
+fn a_journal_replays_what_the_kernel_left_in_it() {
+    let dir = Scratch::new();
+    let (path, cut) = (dir.join("image"), dir.join("cut"));
+    // Of an older journal nothing may be left.
+    std::fs::write(&path, vec![0xA5; 16 << 20]).unwrap();
+    let mut opts = options(16 << 20, 1024, 256);
+    opts.features.journal = true;
+    mkfs(&mut FileDev::open(&path), &opts).unwrap();
+    let mount = LoopMount::typed(&path, "ext3", "loop");
+    for i in 0..50 {
+        std::fs::write(mount.path().join(format!("f{i}")), b"in the journal").unwrap();
+    }
+    run(tool("sync").arg("-f").arg(mount.path())).ok();
+    std::fs::copy(&path, &cut).unwrap();
+    mount.unmount();
+    assert!(dumpe2fs(&cut).contains("needs_recovery"));
+    run(tool("e2fsck").arg("-fy").arg(&cut)).exits(1);
+    assert_clean(&cut);
+    assert!(debugfs(&cut, "cat /f49").contains("in the journal"));
+    let mut v = plain(&cut, "default");
+    assert_eq!(v.read("/f49", 0, 99).unwrap(), b"in the journal");
+}
+
+#[test]
+fn the_size_made_is_told() {
+    let dir = Scratch::new();
+    let path = dir.join("image");
+    // The last ten blocks are no group worth making.
+    for (size, made) in [(8202 << 10, 8193 << 10), (1000 << 10, 1000 << 10), (2049 << 9, 1 << 20)] {
+        let mut dev = FileDev::create(&path, size);
+        assert_eq!(mkfs(&mut dev, &options(size, 1024, 128)).unwrap(), made);
+        assert_clean(&path);
     }
 }

@@ -318,6 +318,39 @@ fn random_operations_agree_with_the_model() {
     }
 }
 
+/// Sets of features beyond the plain shapes.
+const FEATURES: [(u64, &[&str]); 4] = [
+    (6 << 20, &["-b", "1024", "-g", "256", "-O", "meta_bg,^resize_inode"]),
+    (
+        8 << 20,
+        &["-b", "1024", "-g", "512", "-O", "uninit_bg", "-E", "lazy_itable_init=1", "-N", "512"],
+    ),
+    (6 << 20, &["-b", "4096", "-I", "256", "-O", "huge_file,dir_nlink,extra_isize,has_journal"]),
+    (12 << 20, &["-b", "2048", "-g", "256", "-O", "meta_bg,^resize_inode,uninit_bg,sparse_super2"]),
+];
+
+#[test]
+fn every_set_of_features_agrees_with_the_model() {
+    for seed in 200..208 {
+        let dir = Scratch::new();
+        let image = dir.join("image");
+        let (size, args) = FEATURES[seed % FEATURES.len()];
+        mke2fs(&image, size, args);
+        let preset = ["default", "hurd-full", "strict"][seed % 3];
+        run(&image, seed as u64, (3, 400), |i| plain(i, preset));
+    }
+    let dir = Scratch::new();
+    let (warm, chilly) = (dir.join("warm"), dir.join("cold"));
+    for seed in 300..302 {
+        let (size, args) = FEATURES[2 * (seed % 2) + 1];
+        mke2fs(&warm, size, args);
+        mke2fs(&chilly, size, args);
+        let a = run(&warm, seed as u64, (2, 250), |i| plain(i, "default"));
+        let b = run(&chilly, seed as u64, (2, 250), |i| cold(i, "default"));
+        assert_eq!(a, b);
+    }
+}
+
 #[test]
 fn a_cold_host_gives_the_same_results() {
     for seed in 100..104 {

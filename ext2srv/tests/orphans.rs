@@ -21,7 +21,7 @@ type Mem = Vol<Blocking<Ext2, Numbered<MemDev>>>;
 fn mounted(data: Vec<u8>) -> Mem {
     let mut sb = [0u8; 1024];
     sb.copy_from_slice(&data[1024..2048]);
-    let opts = OpenOptions { force: true, read_only: false };
+    let opts = OpenOptions { force: true, ..OpenOptions::default() };
     let fs = Ext2::open(&sb, data.len() as u64, opts).unwrap();
     let host = mount(fs, Numbered::new(MemDev::new(data)), "default").unwrap();
     Vol { host, ctx: Ctx { now: TIME, cred: None, owner: (0, 0) }, restarts: 0 }
@@ -236,7 +236,8 @@ fn a_list_made_by_others_is_freed() {
     made_by_others(&image);
     let before = std::fs::read(&image).unwrap();
 
-    let fs = common::engine(&image, OpenOptions { read_only: true, force: false }).unwrap();
+    let fs =
+        common::engine(&image, OpenOptions { read_only: true, ..OpenOptions::default() }).unwrap();
     let host = mount(fs, common::FileDev::open(&image), "default").unwrap();
     let mut v = Vol { host, ctx: Ctx { now: TIME, cred: None, owner: (0, 0) }, restarts: 0 };
     assert_eq!(recover(&mut v), 0);

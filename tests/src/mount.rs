@@ -32,8 +32,17 @@ impl LoopMount {
     /// When the kernel refuses.
     #[track_caller]
     pub fn with(image: &Path, options: &str) -> Self {
+        Self::typed(image, "ext2", options)
+    }
+
+    /// Mounts as `ext3` or `ext4`, for features that `ext2` does not take.
+    ///
+    /// # Panics
+    /// When the kernel refuses.
+    #[track_caller]
+    pub fn typed(image: &Path, kind: &str, options: &str) -> Self {
         let at = Scratch::new();
-        run(tool("mount").args(["-t", "ext2", "-o", options]).arg(image).arg(at.path())).ok();
+        run(tool("mount").args(["-t", kind, "-o", options]).arg(image).arg(at.path())).ok();
         Self { at, mounted: true }
     }
 

@@ -33,7 +33,7 @@ fn volume(size: u64) -> MemDev {
 
 fn open(image: &[u8], force: bool) -> Ext2 {
     let sb: [u8; 1024] = image[1024..2048].try_into().unwrap();
-    Ext2::open(&sb, image.len() as u64, OpenOptions { read_only: false, force }).unwrap()
+    Ext2::open(&sb, image.len() as u64, OpenOptions { force, ..OpenOptions::default() }).unwrap()
 }
 
 fn rig(preset: &str) -> Rig {

@@ -14,6 +14,7 @@ mod show;
 pub use mkfs::MkfsArgs;
 pub use options::MountArgs;
 pub use policy::load as load_policy;
+pub use seawall_store::name::format_size;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use seawall_blockdev::BlockDev;
@@ -50,6 +51,11 @@ pub trait Volume {
     /// # Errors
     /// `Unsupported` for options that cannot be, else the device's.
     fn mkfs(dev: &mut dyn BlockDev, args: &MkfsArgs) -> Result<String, FsError>;
+
+    /// What to say of a volume that was made as asked and may surprise. `None`: nothing.
+    fn mkfs_warning(_args: &MkfsArgs) -> Option<String> {
+        None
+    }
 
     /// Why the volume cannot be written, although that was not asked for; `None` when it can.
     fn read_only_because(volume: &Self::Format) -> Option<String>;
@@ -120,10 +126,10 @@ struct Mkfs {
     /// Volume identity; a random one by default.
     #[arg(long)]
     uuid: Option<uuid::Uuid>,
-    /// Features, separated by commas.
+    /// Features, separated by commas: NAME adds one, ^NAME takes it away, none takes all away.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     features: Vec<String>,
-    /// With a journal (comes later).
+    /// With an empty journal.
     #[arg(long)]
     journal: bool,
 }

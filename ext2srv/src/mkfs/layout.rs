@@ -1,13 +1,14 @@
 //! Where everything of a new volume goes. Pure arithmetic.
 //!
-//! Each group: copy of superblock and descriptors (groups 0, 1 and powers of 3, 5 and 7), block
-//! bitmap, inode bitmap, inode table, data. The first group's data begins with the root directory
-//! and lost+found.
+//! Each group: copy of superblock and descriptors (where the features say so), block bitmap, inode
+//! bitmap, inode table, data. The first group's data begins with the root directory, lost+found and
+//! the journal.
 
-use super::MkfsOptions;
+use super::{MkfsFeatures, MkfsOptions};
 use crate::superblock::sparse_copy;
 use alloc::format;
 use alloc::vec::Vec;
+use core::ops::Range;
 use seawall_diskfs::FsError;
 
 /// The first inode that is not reserved.
@@ -48,8 +49,21 @@ pub(crate) struct Layout {
     pub(crate) inode_table_blocks: u64,
     pub(crate) gdt_blocks: u64,
     pub(crate) groups: Vec<GroupPlan>,
+    pub(crate) features: MkfsFeatures,
+    /// With `sparse_super2`: the groups that keep a copy.
+    pub(crate) backup_groups: [u32; 2],
     pub(crate) root_block: u64,
     pub(crate) lost_found_blocks: u64,
+    /// Without a journal there are none.
+    pub(crate) journal: JournalPlan,
+}
+
+/// Where the journal goes: pointer blocks first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct JournalPlan {
+    pub(crate) start: u64,
+    pub(crate) pointers: u64,
+    pub(crate) blocks: u64,
 }
 
 fn refuse(what: impl Into<alloc::borrow::Cow<'static, str>>) -> FsError {
@@ -58,13 +72,15 @@ fn refuse(what: impl Into<alloc::borrow::Cow<'static, str>>) -> FsError {
 
 fn check(opts: &MkfsOptions) -> Result<(), FsError> {
     if !opts.block_size.is_power_of_two() || !(1024..=65536).contains(&opts.block_size) {
-        return Err(refuse("block size must be a power of two from 1024 to 65536"));
+        let what = "a power of two from 1024 to 65536";
+        return Err(refuse(format!("block size {}; it must be {what}", opts.block_size)));
     }
     if !opts.inode_size.is_power_of_two()
         || opts.inode_size < 128
         || u32::from(opts.inode_size) > opts.block_size
     {
-        return Err(refuse("inode size must be a power of two from 128 to the block size"));
+        let what = "a power of two from 128 to the block size";
+        return Err(refuse(format!("inode size {}; it must be {what}", opts.inode_size)));
     }
     if opts.reserved_percent > 50 {
         return Err(refuse("more than half of the volume reserved"));
@@ -91,8 +107,11 @@ impl Layout {
             inode_table_blocks: 0,
             gdt_blocks: 0,
             groups: Vec::new(),
+            features: opts.features,
+            backup_groups: [0, 0],
             root_block: 0,
             lost_found_blocks: 0,
+            journal: JournalPlan::default(),
         };
         let mut count = l.size_groups(opts)?;
         let data = l.last_group_data(count);
@@ -105,6 +124,9 @@ impl Layout {
             return Err(refuse(format!("a volume of {} blocks is too small", l.blocks)));
         }
         l.place(count)?;
+        if opts.features.journal {
+            l.place_journal()?;
+        }
         Ok(l)
     }
 
@@ -113,6 +135,8 @@ impl Layout {
         let bs = u64::from(self.block_size);
         let count = self.blocks.saturating_sub(self.first_data_block);
         let count = count.div_ceil(self.blocks_per_group).max(1);
+        let last = u32::try_from(count - 1).unwrap_or(0);
+        self.backup_groups = [last.min(1), if last > 1 { last } else { 0 }];
         self.gdt_blocks = (count * 32).div_ceil(bs);
         let ratio: u64 = if opts.size < 512 << 20 { 4096 } else { 16384 };
         // Inodes never take more than a quarter of the volume by themselves.
@@ -123,7 +147,8 @@ impl Layout {
         let per = wanted.div_ceil(count).max(16).next_multiple_of(step);
         let most = (bs * 8).min(65528) / step * step;
         if opts.inodes.is_some() && per > most {
-            return Err(refuse("more inodes than the groups can hold"));
+            let most = most * count;
+            return Err(refuse(format!("{wanted} inodes; the volume's groups hold {most}")));
         }
         let per = per.min(most);
         self.inodes_per_group = per as u32;
@@ -137,8 +162,36 @@ impl Layout {
 
     /// Blocks of a group that hold no files.
     fn head(&self, group: u32) -> u64 {
-        let copies = if sparse_copy(group) { 1 + self.gdt_blocks } else { 0 };
-        copies + 2 + self.inode_table_blocks
+        self.copies(group) + 2 + self.inode_table_blocks
+    }
+
+    pub(crate) fn has_super(&self, group: u32) -> bool {
+        if self.features.sparse_super2 {
+            return group == 0 || self.backup_groups.contains(&group);
+        }
+        !self.features.sparse_super || sparse_copy(group)
+    }
+
+    /// Blocks of superblock and descriptors at a group's start.
+    fn copies(&self, group: u32) -> u64 {
+        let copy = u64::from(self.has_super(group));
+        if !self.features.meta_bg {
+            return copy * (1 + self.gdt_blocks);
+        }
+        let per = self.block_size / 32;
+        let place = group % per;
+        copy + u64::from(place <= 1 || place == per - 1)
+    }
+
+    /// Blocks of the descriptor table that a group holds, and where.
+    pub(crate) fn table_part(&self, g: &GroupPlan) -> Option<(u64, Range<u64>)> {
+        let at = g.start + u64::from(g.has_super);
+        let len = self.copies(g.index) - u64::from(g.has_super);
+        let first = match self.features.meta_bg {
+            true => u64::from(g.index / (self.block_size / 32)),
+            false => 0,
+        };
+        (len > 0).then(|| (at, first..first + len))
     }
 
     fn last_group_data(&self, count: u64) -> i128 {
@@ -149,13 +202,12 @@ impl Layout {
     fn place(&mut self, count: u64) -> Result<(), FsError> {
         for index in 0..count as u32 {
             let start = self.first_data_block + u64::from(index) * self.blocks_per_group;
-            let copies = if sparse_copy(index) { 1 + self.gdt_blocks } else { 0 };
-            let block_bitmap = start + copies;
+            let block_bitmap = start + self.copies(index);
             self.groups.push(GroupPlan {
                 index,
                 start,
                 len: self.blocks_per_group.min(self.blocks - start),
-                has_super: sparse_copy(index),
+                has_super: self.has_super(index),
                 block_bitmap,
                 inode_bitmap: block_bitmap + 1,
                 inode_table: block_bitmap + 2,
@@ -168,6 +220,34 @@ impl Layout {
         self.lost_found_blocks = if room > 8 * want { want } else { 1 };
         self.root_block = first.start + first.used;
         first.used += 1 + self.lost_found_blocks;
+        Ok(())
+    }
+
+    /// The journal, as large as mke2fs makes it where the first group has room: 1024 blocks at
+    /// least, which is the least that a reader takes.
+    fn place_journal(&mut self) -> Result<(), FsError> {
+        let want = match self.blocks {
+            0..32_768 => 1024,
+            32_768..262_144 => 4096,
+            262_144..524_288 => 8192,
+            _ => 16_384,
+        };
+        let p = u64::from(self.block_size / 4);
+        let pointers = |n: u64| match n.saturating_sub(12) {
+            0 => 0,
+            n if n <= p => 1,
+            n => 2 + (n - p).div_ceil(p),
+        };
+        let first = self.groups.first_mut().ok_or(FsError::Bug("a volume without groups"))?;
+        let room = first.free_blocks() / 2;
+        let most = room.saturating_sub(pointers(room)).min(12 + p + p * p);
+        let blocks = most.min(want);
+        if blocks < 1024 || self.blocks < 2048 {
+            return Err(refuse(format!("a journal in a volume of {} blocks", self.blocks)));
+        }
+        let start = first.start + first.used;
+        self.journal = JournalPlan { start, pointers: pointers(blocks), blocks };
+        first.used += self.journal.pointers + blocks;
         Ok(())
     }
 

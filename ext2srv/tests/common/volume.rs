@@ -32,9 +32,14 @@ pub type Dev = Numbered<FileDev>;
 impl FileDev {
     /// Opens an image.
     pub fn open(path: &Path) -> Dev {
+        Numbered::new(Self::raw(path))
+    }
+
+    /// The same without numbers, to be wrapped.
+    pub fn raw(path: &Path) -> Self {
         let file = File::options().read(true).write(true).open(path).unwrap();
         let size = file.metadata().unwrap().len();
-        Numbered::new(Self { file, size })
+        Self { file, size }
     }
 
     /// Makes a sparse image.
@@ -118,6 +123,19 @@ pub fn plain(path: &Path, preset: &str) -> Plain {
     let fs = engine(path, OpenOptions::default()).unwrap();
     let host = mount(fs, FileDev::open(path), preset).unwrap();
     Vol { host, ctx: ctx(), restarts: 0 }
+}
+
+/// Mounts an image as a server does: it is checked first.
+pub fn checked(path: &Path, opts: OpenOptions) -> Res<Plain> {
+    let host = mount(engine(path, opts)?, FileDev::open(path), "default")?;
+    let mut v = Vol { host, ctx: ctx(), restarts: 0 };
+    driver::check_mount(&mut v.host, &ctx())?;
+    Ok(v)
+}
+
+/// Mounts an image for reading alone.
+pub fn reading(path: &Path) -> Res<Plain> {
+    checked(path, OpenOptions { read_only: true, ..OpenOptions::default() })
 }
 
 /// Mounts an image with a preset, cold at every attempt.

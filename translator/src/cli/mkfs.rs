@@ -8,7 +8,7 @@ use seawall_diskfs::Timestamp;
 use seawall_store::cli::say;
 use seawall_store::{OpenOptions, open};
 use std::format;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::string::String;
 use std::vec::Vec;
 
@@ -35,17 +35,39 @@ pub struct MkfsArgs {
     pub time: Timestamp,
 }
 
+/// Bytes that every store's size is a multiple of.
+const SECTOR: u64 = 512;
+
 /// The path of a `file:` store or a bare one, if nothing is there.
-fn missing_file(store: &str) -> bool {
+fn missing_file(store: &str) -> Option<PathBuf> {
     let path = store.strip_prefix("file:").unwrap_or(store);
     let is_path = store.starts_with("file:") || !store.contains(':');
     let path = path.split_once('?').map_or(path, |(path, _)| path);
-    is_path && !path.is_empty() && !Path::new(path).exists()
+    let missing = is_path && !path.is_empty() && !Path::new(path).exists();
+    missing.then(|| PathBuf::from(path))
+}
+
+/// A file that this run creates; removed again unless the run succeeds.
+struct Created(Option<PathBuf>);
+
+impl Drop for Created {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            // What was wrong is being said already.
+            let _ = std::fs::remove_file(path);
+        }
+    }
 }
 
 pub(super) fn run<V: Volume>(args: Mkfs) -> Result<()> {
     let store = args.store;
-    let create_size = if missing_file(&store) {
+    if let Some(size) = args.size.filter(|s| s % SECTOR != 0 || *s == 0) {
+        bail!("{store}: --size {size}: a size is a multiple of {SECTOR} bytes");
+    }
+    let missing = missing_file(&store);
+    // A link that leads nowhere was there before this run.
+    let mut created = Created(missing.clone().filter(|p| p.symlink_metadata().is_err()));
+    let create_size = if missing.is_some() {
         if args.size.is_none() {
             bail!("{store}: no such file; give --size to create it");
         }
@@ -81,5 +103,9 @@ pub(super) fn run<V: Volume>(args: Mkfs) -> Result<()> {
         Err(e) => return Err(e).with_context(|| format!("{store}: sync")),
     }
     device.close()?;
+    created.0 = None;
+    if let Some(what) = V::mkfs_warning(&args) {
+        say(&format!("{}: warning: {store}: {what}", V::PROGRAM));
+    }
     print(&format!("{store}: {line}"))
 }

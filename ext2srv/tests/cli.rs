@@ -1,0 +1,104 @@
+//! The command line of `ext2srv`: what `mkfs` says and leaves behind, and what a volume that cannot
+//! be written says.
+
+// Tests throughout: a panic is how one fails.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+
+use seawall_tests::{Proc, Run, Scratch, assert_clean, debugfs, debugfs_write, mke2fs, run};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+fn ext2srv() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_ext2srv"))
+}
+
+fn mkfs(image: &Path, args: &[&str]) -> Run {
+    run(ext2srv().arg("mkfs").arg(image).args(args))
+}
+
+#[test]
+fn a_failed_mkfs_names_the_rule_and_leaves_no_file() {
+    let dir = Scratch::new();
+    let image = dir.join("image");
+    for (args, rule) in [
+        (&["--size", "1000001"][..], "a size is a multiple of 512 bytes"),
+        (&["--size", "0"], "a size is a multiple of 512 bytes"),
+        (
+            &["--size", "8M", "--block-size", "0"],
+            "block size 0; it must be a power of two from 1024",
+        ),
+        (&["--size", "8M", "--block-size", "512"], "block size 512; it must be a power of two"),
+        (&["--size", "8M", "--block-size", "3000"], "block size 3000; it must be a power of two"),
+        (&["--size", "8M", "--block-size", "128K"], "from 1024 to 65536"),
+        (&["--size", "8M", "--inode-size", "100"], "inode size 100; it must be a power of two"),
+        (&["--size", "8K"], "a volume of 8 blocks is too small"),
+        (&["--size", "1M", "--journal"], "a journal in a volume of 1024 blocks"),
+        (&["--size", "8M", "--features", "extent"], "feature extent; made are filetype"),
+        (&["--size", "8M", "--inodes", "99999999"], "99999999 inodes; the volume's groups hold"),
+    ] {
+        let seen = mkfs(&image, args).exits(1);
+        assert!(seen.stderr.contains(rule), "{args:?}: {seen}");
+        assert_eq!(seen.stderr.lines().count(), 1, "{seen}");
+        assert!(seen.stdout.is_empty() && !image.exists(), "{args:?}: {seen}");
+    }
+    // What was there before stays.
+    std::fs::write(&image, vec![7; 1 << 20]).unwrap();
+    mkfs(&image, &["--block-size", "3000"]).exits(1);
+    assert!(std::fs::read(&image).unwrap() == vec![7; 1 << 20]);
+}
+
+#[test]
+fn mkfs_says_what_it_made() {
+    let dir = Scratch::new();
+    let image = dir.join("image");
+    let seen = mkfs(&image, &["--size", "8202K", "--label", "twelve"]).ok();
+    assert!(seen.stdout.ends_with(": ext2, 8389632 bytes (8.0 MiB), blocks of 1024\n"), "{seen}");
+    assert!(seen.stderr.is_empty(), "{seen}");
+    assert_clean(&image);
+    let seen = mkfs(&image, &["--block-size", "8K"]).ok();
+    assert!(seen.stderr.contains("warning") && seen.stderr.contains("blocks of 8192"), "{seen}");
+    let args =
+        ["--features", "uninit_bg,^large_file,sparse_super2", "--journal", "--inodes", "999"];
+    let seen = mkfs(&image, &args).ok();
+    assert!(seen.stdout.ends_with(", a journal\n"), "{seen}");
+    assert_clean(&image);
+    let shown = debugfs(&image, "features");
+    for f in ["uninit_bg", "sparse_super2", "has_journal"] {
+        assert!(shown.contains(f), "{shown}");
+    }
+    assert!(!shown.contains("large_file"), "{shown}");
+}
+
+#[test]
+fn a_volume_that_can_only_be_read_says_so() {
+    let dir = Scratch::new();
+    let (image, socket) = (dir.join("image"), dir.join("socket"));
+    let serve = |options: &[&str]| {
+        let mut cmd = ext2srv();
+        cmd.arg("serve").arg(&image).arg("--socket").arg(&socket).args(options);
+        cmd
+    };
+    mke2fs(&image, 16 << 20, &["-O", "extent,64bit,metadata_csum"]);
+    let before = std::fs::read(&image).unwrap();
+    let seen = run(&mut serve(&[])).exits(1);
+    let want =
+        "writing a volume with extent, 64bit, metadata_csum; a read-only mount (-o ro) works";
+    assert!(seen.stderr.contains(want), "{seen}");
+    let mut server = Proc::serve(&mut serve(&["-o", "ro"]), &socket);
+    server.terminate();
+    assert!(server.wait(Duration::from_secs(60)).success(), "{}", server.stderr());
+    assert!(std::fs::read(&image).unwrap() == before, "a read-only server wrote");
+
+    mke2fs(&image, 16 << 20, &["-O", "has_journal", "-J", "size=1", "-b", "1024"]);
+    debugfs_write(&image, "feature needs_recovery");
+    let before = std::fs::read(&image).unwrap();
+    for options in [&[][..], &["-o", "ro"]] {
+        let seen = run(&mut serve(options)).exits(1);
+        assert!(seen.stderr.contains("needs_recovery"), "{seen}");
+    }
+    let mut server = Proc::serve(&mut serve(&["-o", "ro,norecovery"]), &socket);
+    server.terminate();
+    assert!(server.wait(Duration::from_secs(60)).success(), "{}", server.stderr());
+    assert!(std::fs::read(&image).unwrap() == before, "a read-only server wrote");
+}
