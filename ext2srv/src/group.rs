@@ -82,6 +82,10 @@ impl Ext2 {
             let what = format!("checksum of group {index} is wrong");
             return Err(FsError::corrupt(WHAT, block, what).into());
         }
+        if sum.is_some() && u32::from(u16_at(d, BG_ITABLE_UNUSED)?) > self.sb.inodes_per_group {
+            let what = "more unused inodes than the group has";
+            return Err(FsError::corrupt(WHAT, block, what).into());
+        }
         let g = self.decode_group(index, d, sum.is_some())?;
         self.check_group(&g).map_err(|what| FsError::corrupt(WHAT, block, what))?;
         Ok(g)
@@ -192,6 +196,9 @@ impl Ext2 {
             let start = self.sb.group_start(g.index) + self.sb.group_head(g.index);
             (start, self.sb.group_end(g.index))
         };
+        if g.index == 0 && g.inodes_begun < self.sb.first_ino - 1 {
+            return Err("the reserved inodes are marked unused");
+        }
         let table_end = g.inode_table.saturating_add(self.sb.inode_table_blocks());
         let inside = |b: u64| b >= start && b < end;
         if !inside(g.block_bitmap) {

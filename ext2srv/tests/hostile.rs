@@ -255,6 +255,72 @@ fn one_error_names_site_and_block() {
 }
 
 #[test]
+fn wild_fields_of_wider_formats() {
+    let dir = Scratch::new();
+    let image = dir.join("image");
+    for (features, read_only) in [
+        ("meta_bg,^resize_inode,sparse_super2,huge_file", false),
+        ("has_journal,dir_nlink", false),
+        ("extent,64bit,flex_bg,mmp", true),
+        ("extent,64bit,meta_bg,^resize_inode", true),
+    ] {
+        mke2fs(&image, 4 << 20, &["-b", "1024", "-g", "512", "-N", "64", "-O", features]);
+        let base = std::fs::read(&image).unwrap();
+        let opts = OpenOptions { force: true, read_only, ..OpenOptions::default() };
+        for off in (0..0x280).step_by(2) {
+            for wild in [0u32, 1, 0x80, 0xFFFF, 0x7FFF_FFFF, 0xFFFF_FFFF] {
+                let mut data = base.clone();
+                data[1024 + off..][..4].copy_from_slice(&wild.to_le_bytes());
+                let sb: [u8; 1024] = data[1024..2048].try_into().unwrap();
+                let Some(fs) = tolerate(Ext2::open(&sb, data.len() as u64, opts)) else { continue };
+                let ctx = Ctx { now: TIME, cred: None, owner: (0, 0) };
+                let host = mount(fs, Numbered::new(MemDev::new(data)), "default").unwrap();
+                let mut v = Vol { host, ctx: ctx.clone(), restarts: 0 };
+                tolerate(driver::check_mount(&mut v.host, &ctx));
+                tolerate(v.list("/"));
+                tolerate(v.create("/x"));
+                tolerate(v.write("/x", 0, &[1; 3000]));
+                tolerate(v.run(|fs, t| fs.statfs(&ctx, t)));
+            }
+        }
+    }
+}
+
+#[test]
+fn wild_flags_of_groups() {
+    let dir = Scratch::new();
+    let image = dir.join("image");
+    for group in [0, 3] {
+        for (field, value) in [
+            ("flags", "1"),
+            ("flags", "2"),
+            ("flags", "7"),
+            ("flags", "0xFFFF"),
+            ("itable_unused", "1"),
+            ("itable_unused", "60"),
+            ("itable_unused", "0xFFFF"),
+            ("free_blocks_count", "0xFFFF"),
+            ("free_inodes_count", "0xFFFF"),
+        ] {
+            let args = ["-b", "1024", "-g", "512", "-N", "512", "-O", "uninit_bg"];
+            mke2fs(&image, 4 << 20, &args);
+            let mut v = plain(&image, "default");
+            for i in 0..12 {
+                v.mkdir(&format!("/d{i}")).unwrap();
+                v.create(&format!("/d{i}/f")).unwrap();
+                v.write(&format!("/d{i}/f"), 0, &pattern(9000, i)).unwrap();
+            }
+            v.unmount();
+            debugfs_write(&image, &format!("set_bg {group} {field} {value}"));
+            debugfs_write(&image, &format!("set_bg {group} checksum calc"));
+            if let Some(mut v) = tolerate(mounted(std::fs::read(&image).unwrap())) {
+                exercise(&mut v);
+            }
+        }
+    }
+}
+
+#[test]
 fn what_the_features_say() {
     let dir = Scratch::new();
     let image = dir.join("image");
