@@ -258,17 +258,18 @@ fn one_error_names_site_and_block() {
 fn wild_fields_of_wider_formats() {
     let dir = Scratch::new();
     let image = dir.join("image");
-    for (features, read_only) in [
-        ("meta_bg,^resize_inode,sparse_super2,huge_file", false),
-        ("has_journal,dir_nlink", false),
-        ("extent,64bit,flex_bg,mmp", true),
-        ("extent,64bit,meta_bg,^resize_inode", true),
+    for (features, size, read_only) in [
+        ("meta_bg,^resize_inode,sparse_super2,huge_file", 1 << 20, false),
+        // The least that holds a journal.
+        ("has_journal,dir_nlink", 2 << 20, false),
+        ("extent,64bit,flex_bg,mmp", 1 << 20, true),
+        ("extent,64bit,meta_bg,^resize_inode", 1 << 20, true),
     ] {
-        mke2fs(&image, 4 << 20, &["-b", "1024", "-g", "512", "-N", "64", "-O", features]);
+        mke2fs(&image, size, &["-b", "1024", "-g", "512", "-N", "64", "-O", features]);
         let base = std::fs::read(&image).unwrap();
         let opts = OpenOptions { force: true, read_only, ..OpenOptions::default() };
-        for off in (0..0x280).step_by(2) {
-            for wild in [0u32, 1, 0x80, 0xFFFF, 0x7FFF_FFFF, 0xFFFF_FFFF] {
+        for off in (0..0x280).step_by(4) {
+            for wild in [0u32, 1, 0x80, 0xFFFF_0000, 0xFFFF_FFFF] {
                 let mut data = base.clone();
                 data[1024 + off..][..4].copy_from_slice(&wild.to_le_bytes());
                 let sb: [u8; 1024] = data[1024..2048].try_into().unwrap();
