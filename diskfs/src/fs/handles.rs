@@ -21,6 +21,14 @@ impl<F: Format> Fs<F> {
         self.handle(h).map(|o| (o.ino, o.flags))
     }
 
+    /// The host keeps the place of this handle's appends: writes say where they go. That it was
+    /// opened for appending has counted when it was opened.
+    pub fn host_keeps_place(&mut self, h: Handle) {
+        if let Some(o) = self.nodes.handle_mut(h) {
+            o.flags.append = false;
+        }
+    }
+
     /// Puts a policy of its own on a handle.
     ///
     /// # Errors

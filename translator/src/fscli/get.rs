@@ -28,6 +28,7 @@ const READ: OpenFlags = OpenFlags {
     exclusive: false,
     sync: false,
     dsync: false,
+    deferred: false,
 };
 
 /// A local file under way.
