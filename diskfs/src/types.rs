@@ -208,11 +208,6 @@ pub struct OpenFlags {
     pub sync: bool,
     /// O_DSYNC: every write is followed by `fsync_data`.
     pub dsync: bool,
-    /// The host's own cache keeps written pages and writes them back through any handle, whole and
-    /// later: the flags of an append-only or immutable file were checked at open. Not part of the
-    /// wire form.
-    #[serde(skip)]
-    pub deferred: bool,
 }
 
 /// Modifiers of a rename.

@@ -210,7 +210,7 @@ fn equal_blocks_are_shared_and_parted() {
     // Two blocks of attributes: one has 1024 owners. The rest is the directory's.
     let dir_blocks = v.stat("/").unwrap().size / 1024 - 1;
     let used = free - v.statfs().0;
-    assert_eq!(used - dir_blocks - u64::from(dir_blocks > 12), 2);
+    assert_eq!(used - dir_blocks - u64::from(dir_blocks > 11), 2);
     v.set_attr("/f3", "user.same", b"mine").unwrap();
     assert_eq!(v.attr("/f4", "user.same").unwrap(), b"for all");
     v.remove_attr("/f5", "user.same").unwrap();
@@ -222,7 +222,7 @@ fn equal_blocks_are_shared_and_parted() {
     for i in (0..1030).filter(|i| *i != 6) {
         v.unlink(&format!("/f{i}")).unwrap();
     }
-    assert_eq!(v.statfs().0, free - dir_blocks - u64::from(dir_blocks > 12));
+    assert_eq!(v.statfs().0, free - dir_blocks - u64::from(dir_blocks > 11));
     v.unmount();
     assert_clean(&path);
 }
@@ -297,6 +297,16 @@ fn a_volume_without_the_feature_gets_it() {
     }
 }
 
+/// The good image with one byte changed. What a mount may have written is put back.
+fn damage(path: &Path, good: &[u8], at: usize, value: u8) {
+    use std::os::unix::fs::FileExt;
+    let file = std::fs::File::options().write(true).open(path).unwrap();
+    file.write_all_at(&good[1024..2048], 1024).unwrap();
+    let block = at - at % 256;
+    file.write_all_at(&good[block..block + 256], block as u64).unwrap();
+    file.write_all_at(&[value], at as u64).unwrap();
+}
+
 #[test]
 fn damaged_attributes_are_named_and_the_rest_goes_on() {
     let dir = Scratch::new();
@@ -320,9 +330,7 @@ fn damaged_attributes_are_named_and_the_rest_goes_on() {
     let mut refused = 0;
     for off in (0..12).chain(32..56) {
         for value in [0u8, 1, 0x7F, 0xFF] {
-            let mut bad = good.clone();
-            bad[at + off] = value;
-            std::fs::write(&path, &bad).unwrap();
+            damage(&path, &good, at + off, value);
             let mut v = plain(&path, "default");
             match v.attr("/f", "user.a") {
                 Err(FsError::Corrupt(c)) => {
@@ -363,9 +371,7 @@ fn damaged_attributes_in_an_inode() {
     let mut refused = 0;
     for off in 4..24 {
         for value in [0u8, 1, 0x7F, 0xFF] {
-            let mut bad = good.clone();
-            bad[at + off] = value;
-            std::fs::write(&path, &bad).unwrap();
+            damage(&path, &good, at + off, value);
             let mut v = plain(&path, "default");
             match v.attr("/f", "user.a") {
                 Err(FsError::Corrupt(c)) => {

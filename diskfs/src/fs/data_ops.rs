@@ -10,8 +10,8 @@ use crate::plan::After;
 use crate::policy::Action;
 use crate::slice::Slice;
 use crate::{
-    Attempt, Attr, Ctx, Extent, Fault, Format, Handle, Ino, Kind, Mapping, OpenFlags, Refused,
-    Site, Ticket, Wait,
+    Attempt, Attr, Ctx, Extent, Fault, Format, Handle, Ino, Kind, Mapping, Refused, Site, Ticket,
+    Wait,
 };
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -179,7 +179,9 @@ impl<F: Format> Fs<F> {
         }
         let attr = self.look(ctx, ticket, |f, tx| f.attr(tx, ino))?;
         let offset = if flags.append { attr.size } else { offset };
-        may_write_at(&attr, flags, offset)?;
+        if !self.handle(handle)?.deferred {
+            may_write_at(&attr, offset)?;
+        }
         if data.is_empty() {
             return Ok(Done::plain((0, offset)));
         }
@@ -355,10 +357,7 @@ struct Edges {
 }
 
 /// What the flags forbid to everybody, also through handles that were opened before they were set.
-fn may_write_at(attr: &Attr, flags: OpenFlags, offset: u64) -> Result<(), Refused> {
-    if flags.deferred {
-        return Ok(());
-    }
+fn may_write_at(attr: &Attr, offset: u64) -> Result<(), Refused> {
     let inside = offset < attr.size && attr.flags & FL_APPEND != 0;
     if inside || attr.flags & FL_IMMUTABLE != 0 {
         return Err(Refused::NotPermitted);

@@ -28,7 +28,6 @@ const READ: OpenFlags = OpenFlags {
     exclusive: false,
     sync: false,
     dsync: false,
-    deferred: false,
 };
 
 /// A local file under way.

@@ -157,7 +157,6 @@ pub(super) fn open_flags(flags: i32, kernel_writeback: bool) -> OpenFlags {
         exclusive: bits.contains(rustix::fs::OFlags::EXCL),
         sync,
         dsync: !sync && raw & O_DSYNC != 0,
-        deferred: kernel_writeback,
     }
 }
 

@@ -387,7 +387,7 @@ impl<F: Format> Filesystem for Fuse<F> {
         let opened = self.run(&ctx, |fs, t| {
             accessed |= how.read && fs.note_access(&ctx, ino, t)?;
             let done = fs.open(&ctx, ino, how, t)?;
-            fs.host_keeps_place(done.value);
+            fs.host_keeps_place(done.value, self.options.kernel_writeback);
             Ok(done)
         });
         if accessed {
@@ -414,7 +414,7 @@ impl<F: Format> Filesystem for Fuse<F> {
         let made = self.take(&ctx, |fs, t| {
             let done = fs.create_open(&ctx, dir, name.as_bytes(), mode & 0o7777, how, t)?;
             fs.hold(done.value.0.ino);
-            fs.host_keeps_place(done.value.1);
+            fs.host_keeps_place(done.value.1, self.options.kernel_writeback);
             Ok(done)
         });
         match made {
