@@ -35,10 +35,10 @@ pub struct Acl {
 }
 
 impl Acl {
-    /// Reads an attribute's value. `Ok(None)` for a list without entries, which means "take it
-    /// away"; `Err` for one that is none.
+    /// Reads an attribute's value. `Ok(None)` for a list without entries and for no bytes at all,
+    /// which mean "take it away"; `Err` for one that is none.
     pub fn parse(b: &[u8]) -> Result<Option<Self>, NoAcl> {
-        let entries = Self::fields(b).map_err(|_| NoAcl)?;
+        let entries = if b.is_empty() { Vec::new() } else { Self::fields(b).map_err(|_| NoAcl)? };
         if entries.is_empty() {
             return Ok(None);
         }
@@ -236,7 +236,7 @@ mod tests {
         let odd = [full[0], full[1], (OTHER, 8, NOBODY)];
         assert!(Acl::parse(&acl(&odd)).is_err());
         for len in 0..28 {
-            assert!(len == 4 || Acl::parse(&acl(&full)[..len]).is_err());
+            assert!(len == 0 || len == 4 || Acl::parse(&acl(&full)[..len]).is_err());
         }
     }
 }

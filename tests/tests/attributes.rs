@@ -323,7 +323,8 @@ fn access_times_on_the_mount() {
 fn the_reserve_on_the_mount() {
     let mut m = Mount::new(&["-m", "10"], "resuid=1001");
     fs::set_permissions(m.dir(), fs::Permissions::from_mode(0o777)).unwrap();
-    let fill = "dd if=/dev/zero of=$1/$(id -u) bs=64k 2>/dev/null";
+    let fill = "dd if=/dev/zero of=$1/f bs=64k 2>/dev/null; \
+                dd if=/dev/zero of=$1/f bs=1k oflag=append conv=notrunc 2>/dev/null";
     assert_ne!(as_user(1000, 1000, fill, &m.dir()), "0");
     let left = |m: &Mount| {
         let s = rustix::fs::statvfs(m.dir()).unwrap();

@@ -223,7 +223,8 @@ impl<F: Format> Fs<F> {
         Ok(Done { value: (data.len(), offset), after, more: false })
     }
 
-    /// O_SYNC, the flag `S` and O_DSYNC: the write's own sites first (`indirect`), then the fsync that follows.
+    /// O_SYNC, the flag `S` and O_DSYNC: the write's own sites first (`indirect`), then the fsync
+    /// that follows.
     fn after_write(
         &mut self,
         after: &mut Option<After>,

@@ -15,6 +15,13 @@ use std::vec::Vec;
 /// `FS_IOC_GETFLAGS` and `FS_IOC_SETFLAGS`: the kernel passes 4 bytes, whatever the numbers say.
 const GETFLAGS: u32 = 0x8008_6601;
 const SETFLAGS: u32 = 0x4008_6602;
+/// `FS_IOC_FSGETXATTR`: the same flags in another coding, in a `struct fsxattr`. The kernel asks for
+/// them before it sets any.
+const GETXFLAGS: u32 = 0x801C_581F;
+const XFLAGS_BYTES: usize = 28;
+/// (`FS_*_FL`, `FS_XFLAG_*`): immutable, append, sync, noatime, nodump.
+const XFLAGS: [(u32, u32); 5] =
+    [(0x10, 0x8), (0x20, 0x10), (0x8, 0x20), (0x80, 0x40), (0x40, 0x80)];
 const XATTR_CREATE: i32 = 1;
 const XATTR_REPLACE: i32 = 2;
 
@@ -67,16 +74,24 @@ impl<F: Format> Fuse<F> {
         ino: INodeNo,
         command: u32,
         data: &[u8],
-    ) -> Result<Option<u32>> {
+    ) -> Result<Vec<u8>> {
         let (ctx, ino) = (ctx(req), self.numbers.ino(ino));
+        let get = || self.run(&ctx, |fs, t| fs.getattr(&ctx, ino, t)).map(|a| a.flags);
         match command {
-            GETFLAGS => Ok(Some(self.run(&ctx, |fs, t| fs.getattr(&ctx, ino, t))?.flags)),
+            GETFLAGS => Ok(get()?.to_le_bytes().to_vec()),
+            GETXFLAGS => {
+                let flags = get()?;
+                let set = XFLAGS.iter().filter(|(flag, _)| flags & flag != 0);
+                let mut out = set.fold(0, |all, (_, x)| all | x).to_le_bytes().to_vec();
+                out.resize(XFLAGS_BYTES, 0);
+                Ok(out)
+            }
             SETFLAGS => {
                 let flags = data.first_chunk().ok_or(Errno::EINVAL)?;
                 let flags = u32::from_le_bytes(*flags);
                 self.run(&ctx, |fs, t| fs.set_flags(&ctx, ino, flags, t))?;
                 self.engine.announce(&[Change::Attr(ino)]);
-                Ok(None)
+                Ok(Vec::new())
             }
             _ => Err(Errno::ENOTTY),
         }
@@ -95,10 +110,9 @@ pub(super) fn sized(reply: ReplyXattr, size: u32, got: Result<Vec<u8>>) {
     }
 }
 
-pub(super) fn flagged(reply: ReplyIoctl, done: Result<Option<u32>>) {
+pub(super) fn flagged(reply: ReplyIoctl, done: Result<Vec<u8>>) {
     match done {
-        Ok(Some(flags)) => reply.ioctl(0, &flags.to_le_bytes()),
-        Ok(None) => reply.ioctl(0, &[]),
+        Ok(data) => reply.ioctl(0, &data),
         Err(e) => reply.error(e),
     }
 }

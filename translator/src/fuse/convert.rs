@@ -138,7 +138,8 @@ pub(super) fn errno(e: &FsError) -> Errno {
 }
 
 /// `append` counts when the file is opened only: the kernel keeps the place of appends, and writes
-/// pages back through any handle. With its writeback cache it reads through handles that are open for writing only.
+/// pages back through any handle. With its writeback cache it reads through handles that are open
+/// for writing only.
 pub(super) fn open_flags(flags: i32, kernel_writeback: bool) -> OpenFlags {
     let bits = rustix::fs::OFlags::from_bits_retain(flags.cast_unsigned());
     let mode = bits & rustix::fs::OFlags::RWMODE;
