@@ -15,8 +15,8 @@ use std::vec::Vec;
 /// `FS_IOC_GETFLAGS` and `FS_IOC_SETFLAGS`: the kernel passes 4 bytes, whatever the numbers say.
 const GETFLAGS: u32 = 0x8008_6601;
 const SETFLAGS: u32 = 0x4008_6602;
-/// `FS_IOC_FSGETXATTR`: the same flags in another coding, in a `struct fsxattr`. The kernel asks for
-/// them before it sets any.
+/// `FS_IOC_FSGETXATTR`: the same flags in another coding, in a `struct fsxattr`. The kernel asks
+/// for them before it sets any.
 const GETXFLAGS: u32 = 0x801C_581F;
 const XFLAGS_BYTES: usize = 28;
 /// (`FS_*_FL`, `FS_XFLAG_*`): immutable, append, sync, noatime, nodump.
