@@ -209,7 +209,9 @@ fn new_nodes_inherit_as_the_kernel_has_it() {
             for mode in modes {
                 let at = mount.path().join(format!("d{i}/k{mode}"));
                 let kernel = rustix::fs::Mode::from_raw_mode(mode);
-                let flags = rustix::fs::OFlags::CREATE | rustix::fs::OFlags::WRONLY;
+                // Another test may start a program at any time.
+                let close = rustix::fs::OFlags::CLOEXEC;
+                let flags = rustix::fs::OFlags::CREATE | rustix::fs::OFlags::WRONLY | close;
                 drop(rustix::fs::open(&at, flags, kernel).unwrap());
                 expected.push(kernel_rights(&at));
                 let at = mount.path().join(format!("d{i}/kd{mode}"));
