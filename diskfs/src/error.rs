@@ -57,6 +57,12 @@ pub enum Refused {
     Loop,
     #[error("too many open handles")]
     TooManyHandles,
+    #[error("no such attribute")]
+    NoAttr,
+    #[error("result does not fit")]
+    Range,
+    #[error("value is too long")]
+    TooBig,
 }
 
 /// Where and how a volume contradicts itself.
@@ -141,6 +147,7 @@ impl Refused {
             Self::NotPermitted => 1,
             Self::NotFound => 2,
             Self::NoData => 6,
+            Self::TooBig => 7,
             Self::BadHandle => 9,
             Self::Denied => 13,
             Self::Busy => 16,
@@ -154,9 +161,11 @@ impl Refused {
             Self::NoSpace => 28,
             Self::ReadOnly => 30,
             Self::TooManyLinks => 31,
+            Self::Range => 34,
             Self::NameTooLong => 36,
             Self::NotEmpty => 39,
             Self::Loop => 40,
+            Self::NoAttr => 61,
             Self::Stale => 116,
         }
     }

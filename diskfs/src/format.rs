@@ -12,7 +12,9 @@
 //!   [`Tx::named`], every directory whose entries change by [`Tx::dir_changed`].
 //! * Disk data is hostile: checked access only, bounded loops, `Corrupt` with site and block.
 
-use crate::{Attempt, Attr, DirEntry, Extent, Ino, NewNode, RenameFlags, SetAttr, StatFs, Tx};
+use crate::{
+    Attempt, Attr, DirEntry, Extent, FsError, Ino, NewNode, RenameFlags, SetAttr, StatFs, Tx,
+};
 use alloc::vec::Vec;
 
 /// Constants of a mounted volume.
@@ -152,6 +154,55 @@ pub trait Format: Send + 'static {
 
     /// Frees an inode without links and (truncated) without blocks.
     fn free_inode(&self, tx: &mut Tx<'_>, ino: Ino) -> Attempt<()>;
+
+    /// Whether nodes can have extended attributes. Where not, the other calls never come.
+    fn has_xattrs(&self) -> bool {
+        false
+    }
+
+    /// Value of the attribute with this full name (`user.x`); access lists in the kernel's form.
+    /// `None` when it is absent, or the format has no place for such a name.
+    fn xattr_get(&self, tx: &mut Tx<'_>, ino: Ino, name: &[u8]) -> Attempt<Option<Vec<u8>>> {
+        let _ = (tx, ino, name);
+        Ok(None)
+    }
+
+    /// Full names of all attributes.
+    fn xattr_list(&self, tx: &mut Tx<'_>, ino: Ino) -> Attempt<Vec<Vec<u8>>> {
+        let _ = (tx, ino);
+        Ok(Vec::new())
+    }
+
+    /// Sets an attribute, or takes it away; ctime is set. `NoSpace` when it does not fit.
+    fn xattr_set(
+        &self,
+        tx: &mut Tx<'_>,
+        ino: Ino,
+        name: &[u8],
+        value: Option<&[u8]>,
+    ) -> Attempt<()> {
+        let _ = (tx, ino, name, value);
+        Err(FsError::unsupported("extended attributes on this format").into())
+    }
+
+    /// Attributes of a node made in this transaction: durable before its name (stage `Init`).
+    fn xattr_init(&self, tx: &mut Tx<'_>, ino: Ino, list: &[(&[u8], Vec<u8>)]) -> Attempt<()> {
+        let _ = (tx, ino, list);
+        Err(FsError::unsupported("extended attributes on this format").into())
+    }
+
+    /// Sets those inode flags ([`crate::flags`]) that callers may set; ctime is set.
+    fn set_flags(&self, tx: &mut Tx<'_>, ino: Ino, flags: u32) -> Attempt<()> {
+        let _ = (tx, ino, flags);
+        Err(FsError::unsupported("inode flags on this format").into())
+    }
+
+    /// Sets the access time to now and nothing else, so that no fsync has to cover it (no
+    /// [`Tx::touch`], no owner).
+    fn set_atime(&self, tx: &mut Tx<'_>, ino: Ino) -> Attempt<()> {
+        let _ = (tx, ino);
+        Ok(())
+    }
 
     /// Puts an inode that has no links but lives on (somebody holds it, or freeing it takes several
     /// steps) on the volume's list of such inodes, in the transaction that makes it so. Returns

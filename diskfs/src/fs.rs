@@ -19,13 +19,14 @@ use crate::ticket::Ticket;
 use crate::tx::{Effects, Tx};
 use crate::{
     Attempt, Ctx, Extent, Fault, Format, FsError, Geometry, Ino, Policy, Refused, Site, SiteSet,
-    Timestamp, Wait,
+    Wait,
 };
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
 use seawall_blockdev::{Caps, DevError, Seq, SeqState};
 
+mod atime;
 mod commit;
 mod data_ops;
 mod handles;
@@ -33,9 +34,12 @@ mod look;
 mod names;
 mod perm;
 mod setattr;
+mod xattr;
 
+pub use atime::{Atime, AtimeOpts};
 pub use data_ops::{IO_MAX, ReadPlan, SeekWhat, Segment, Source};
 pub use look::Listing;
+pub use xattr::{XATTR_MAX, XATTR_NAME_MAX, XattrHow};
 
 /// How to mount.
 #[derive(Clone, Debug)]
@@ -52,11 +56,17 @@ pub struct MountOpts {
     pub read_only: bool,
     /// The host never runs the close site, so a policy with an action there is refused.
     pub no_close: bool,
+    /// Access times.
+    pub atime: AtimeOpts,
+    /// Access lists count; without, they are kept and not shown.
+    pub acl: bool,
+    /// Attributes of the `user` name space can be used.
+    pub user_xattr: bool,
 }
 
 impl MountOpts {
     /// 32 MiB of metadata, 64 MiB of directory indexes (three million names), and of data the
-    /// flusher's limit plus 32 MiB.
+    /// flusher's limit plus 32 MiB. Attributes and access lists count; access times are not kept.
     pub fn new(policy: Policy) -> Self {
         let data_budget = policy.flusher.limit.saturating_add(32 << 20);
         Self {
@@ -66,6 +76,9 @@ impl MountOpts {
             index_budget: 64 << 20,
             read_only: false,
             no_close: false,
+            atime: AtimeOpts::default(),
+            acl: true,
+            user_xattr: true,
         }
     }
 }
@@ -100,10 +113,11 @@ pub(crate) struct Meta {
     block_size: usize,
     blocks: u64,
     collapse: bool,
+    acl: bool,
 }
 
 impl Meta {
-    pub(crate) fn tx<'a>(&'a mut self, ticket: &'a mut Ticket, now: Timestamp) -> Tx<'a> {
+    pub(crate) fn tx<'a>(&'a mut self, ticket: &'a mut Ticket, ctx: &'a Ctx) -> Tx<'a> {
         Tx {
             cache: &mut self.cache,
             ticket,
@@ -114,7 +128,9 @@ impl Meta {
             change_floor: self.change_floor,
             overlay: BTreeMap::new(),
             effects: Effects::default(),
-            now,
+            now: ctx.now,
+            ctx,
+            acl: self.acl,
             block_size: self.block_size,
             blocks: self.blocks,
             collapse: self.collapse,
@@ -131,6 +147,14 @@ fn check_close(no_close: bool, policy: &Policy) -> Result<(), FsError> {
         return Err(FsError::unsupported(what));
     }
     Ok(())
+}
+
+/// Mount options that operations ask for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kept {
+    atime: AtimeOpts,
+    acl: bool,
+    user_xattr: bool,
 }
 
 /// A mounted filesystem.
@@ -155,6 +179,7 @@ pub struct Fs<F> {
     pub(crate) events: VecDeque<Event>,
     pub(crate) read_only: bool,
     pub(crate) no_close: bool,
+    pub(crate) opts: Kept,
     pub(crate) marked_dirty: bool,
     /// Why the last write that failed did.
     pub(crate) write_error: Option<DevError>,
@@ -199,12 +224,14 @@ impl<F: Format> Fs<F> {
             block_size,
             blocks: geo.blocks,
             collapse: !policy.ordered(),
+            acl: opts.acl && format.has_xattrs(),
         };
         let mut nodes = Nodes::default();
         nodes.floor = (seqs.acked, Epoch(0));
         Ok(Self {
             read_only: opts.read_only || geo.read_only || caps.read_only,
             no_close: opts.no_close,
+            opts: Kept { atime: opts.atime, acl: opts.acl, user_xattr: opts.user_xattr },
             marked_dirty: !format.was_clean(),
             write_error: None,
             data: DataCache::new(u64::from(geo.block_size), opts.data_budget),
@@ -236,6 +263,11 @@ impl<F: Format> Fs<F> {
     /// The format.
     pub fn format(&self) -> &F {
         &self.format
+    }
+
+    /// Whether nodes can have extended attributes.
+    pub fn has_xattrs(&self) -> bool {
+        self.format.has_xattrs()
     }
 
     /// The policy in force.
@@ -374,7 +406,7 @@ impl<F: Format> Fs<F> {
         ticket: &mut Ticket,
         f: impl FnOnce(&F, &mut Tx<'_>) -> Attempt<T>,
     ) -> Attempt<T> {
-        let mut tx = self.meta.tx(ticket, ctx.now);
+        let mut tx = self.meta.tx(ticket, ctx);
         f(&self.format, &mut tx)
     }
 
@@ -416,7 +448,7 @@ impl<F: Format> Fs<F> {
         f: impl FnOnce(&F, &mut Tx<'_>, &Nodes) -> Attempt<T>,
     ) -> Attempt<Done<T>> {
         self.writable()?;
-        let mut tx = self.meta.tx(ticket, ctx.now);
+        let mut tx = self.meta.tx(ticket, ctx);
         let value = f(&self.format, &mut tx, &self.nodes)?;
         let staged = tx.stage();
         let after = self.commit(staged, site);
@@ -457,7 +489,7 @@ impl<F: Format> Fs<F> {
     }
 
     fn set_clean(&mut self, ctx: &Ctx, ticket: &mut Ticket, clean: bool) -> Attempt<Done<()>> {
-        let mut tx = self.meta.tx(ticket, ctx.now);
+        let mut tx = self.meta.tx(ticket, ctx);
         self.format.set_clean(&mut tx, clean)?;
         let staged = tx.stage();
         let (upto, sites) = self.apply(staged);

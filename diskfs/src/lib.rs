@@ -11,6 +11,7 @@
 
 extern crate alloc;
 
+pub mod acl;
 pub mod bytes;
 mod cache;
 mod data;
@@ -18,6 +19,7 @@ mod dirindex;
 pub mod driver;
 mod epoch;
 mod error;
+pub mod flags;
 mod format;
 mod fs;
 mod hash;
@@ -38,7 +40,10 @@ pub use dirindex::{IndexBuild, name_hash};
 pub use epoch::{Epoch, OPEN_EPOCHS_MAX, Stage};
 pub use error::{Attempt, Corrupt, Extent, Fault, FsError, Refused, Wait};
 pub use format::{Format, Geometry, Mapping, Unlinked};
-pub use fs::{Done, Fs, IO_MAX, Listing, MountOpts, ReadPlan, SeekWhat, Segment, Source};
+pub use fs::{
+    Atime, AtimeOpts, Done, Fs, IO_MAX, Listing, MountOpts, ReadPlan, SeekWhat, Segment, Source,
+    XATTR_MAX, XATTR_NAME_MAX, XattrHow,
+};
 pub use hash::{FixedHasher, HashMap};
 pub use plan::{After, IoRun, PlanId, PlanReq, Step, StepId};
 pub use policy::Policy;

@@ -47,6 +47,8 @@ pub(crate) struct Open {
     /// Written since the last run of the close site.
     pub(crate) dirty: bool,
     pub(crate) policy: Option<Arc<Policy>>,
+    /// The host's own cache writes pages back through it, whole and later.
+    pub(crate) deferred: bool,
 }
 
 #[derive(Debug, Default)]
@@ -140,7 +142,8 @@ impl Nodes {
         let n = self.entry(ino);
         n.handles = n.handles.saturating_add(1);
         let heard = n.errors;
-        self.handles.insert(h, Open { ino, flags, heard, dirty: false, policy: None });
+        self.handles
+            .insert(h, Open { ino, flags, heard, dirty: false, policy: None, deferred: false });
         Some(h)
     }
 

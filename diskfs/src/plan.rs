@@ -62,6 +62,9 @@ pub struct After {
     pub(crate) fsync: Option<(Handle, bool)>,
     /// Only the blocks of `hypermetadata`.
     pub(crate) hyper: bool,
+    /// Durable when it returns, whatever the policy says of its sites: what changed has the flag
+    /// `S` or `D`.
+    pub(crate) force: bool,
 }
 
 /// One write of a step.

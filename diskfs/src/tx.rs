@@ -7,10 +7,11 @@
 use crate::cache::{BlockCache, merge_bits};
 use crate::dirindex::{DirIndexes, IndexOp};
 use crate::epoch::Stage;
+use crate::flags::FL_SYNC;
 use crate::hash::HashMap;
 use crate::pending::Pending;
 use crate::ticket::{Resume, Ticket};
-use crate::{Attempt, Extent, Fault, FsError, Ino, Site, SiteSet, Timestamp};
+use crate::{Attempt, Attr, Ctx, Extent, Fault, FsError, Ino, Site, SiteSet, Timestamp};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec;
@@ -81,6 +82,8 @@ pub(crate) struct Effects {
     pub(crate) index: Vec<(Ino, IndexOp)>,
     pub(crate) sites: SiteSet,
     pub(crate) new_indirect: u32,
+    /// What changes has the mark `S` or `D`: it is durable when the operation returns.
+    pub(crate) sync: bool,
 }
 
 /// What a finished transaction hands to commit.
@@ -108,6 +111,9 @@ pub struct Tx<'a> {
     pub(crate) overlay: BTreeMap<u64, OverlayBlock>,
     pub(crate) effects: Effects,
     pub(crate) now: Timestamp,
+    pub(crate) ctx: &'a Ctx,
+    /// Access lists count.
+    pub(crate) acl: bool,
     pub(crate) block_size: usize,
     pub(crate) blocks: u64,
     /// Policy has no order: one version per block is enough.
@@ -133,6 +139,21 @@ impl Tx<'_> {
     /// The operation's time.
     pub fn now(&self) -> Timestamp {
         self.now
+    }
+
+    /// Whether the caller is user 0, this user, or (unless that is 0) in this group: who may use
+    /// space that a volume keeps in reserve.
+    pub fn caller_is(&self, uid: u32, gid: u32) -> bool {
+        let (user, group, more) = match &self.ctx.cred {
+            Some(c) => (c.uid, c.gid, c.groups.as_slice()),
+            None => (self.ctx.owner.0, self.ctx.owner.1, [].as_slice()),
+        };
+        user == 0 || user == uid || (gid != 0 && (group == gid || more.contains(&gid)))
+    }
+
+    /// A node that changes: with the flag `S` the change is durable when the operation returns.
+    pub(crate) fn waits_for(&mut self, attr: &Attr) {
+        self.effects.sync |= attr.flags & FL_SYNC != 0;
     }
 
     /// Bytes of a filesystem block.

@@ -99,6 +99,9 @@ pub struct Attr {
     pub ctime: Timestamp,
     /// Birth, where the format has room.
     pub btime: Option<Timestamp>,
+    /// Inode flags as in [`crate::flags`]; 0 where the format has none. Not part of the wire form.
+    #[serde(skip)]
+    pub flags: u32,
 }
 
 /// A time to set.
@@ -184,8 +187,12 @@ pub struct Ctx {
     /// `default_permissions`); it then also drops set-id bits before a write. New nodes are owned
     /// by `owner`.
     pub cred: Option<Cred>,
-    /// Owner and group of new nodes when `cred` is `None`.
+    /// Owner and group of new nodes when `cred` is `None`; it is then also who may use reserved
+    /// space.
     pub owner: (u32, u32),
+    /// Permission bits that a new node does not get, unless its directory has a default access
+    /// list. 0 when the caller has taken them off.
+    pub umask: u32,
 }
 
 /// How a handle is opened.

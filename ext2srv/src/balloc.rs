@@ -52,6 +52,7 @@ impl Ext2 {
 
     /// Allocates 1 to `want` blocks in one run, at or after `goal` where possible.
     pub(crate) fn alloc_run(&self, tx: &mut Tx<'_>, goal: u64, want: u64) -> Attempt<Extent> {
+        let want = self.may_take(tx, want.max(1))?;
         let inside = goal >= self.sb.first_data_block && goal < self.sb.blocks;
         let goal = if inside { goal } else { self.sb.first_data_block };
         let first = self.sb.group_of(goal);

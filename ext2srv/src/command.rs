@@ -17,6 +17,8 @@ const KERNEL_BLOCK_MAX: u64 = 4096;
 
 /// `-o` options that read a volume whose journal needs recovery, as Linux names them.
 const NO_RECOVERY: [&str; 2] = ["norecovery", "noload"];
+/// `-o` options of this format.
+const OPTIONS: [&str; 4] = ["norecovery", "noload", "resuid", "resgid"];
 
 struct Ext2Server;
 
@@ -42,7 +44,15 @@ impl Volume for Ext2Server {
             force: args.force,
             no_recovery: args.own.iter().any(|(name, _)| NO_RECOVERY.contains(&name.as_str())),
         };
-        Ext2::open(bytes, caps.size, options)
+        let number = |name: &str| -> Result<Option<u32>, FsError> {
+            let Some((_, value)) = args.own.iter().rfind(|(n, _)| n == name) else {
+                return Ok(None);
+            };
+            let wrong = |_| FsError::unsupported(format!("-o {name}={value}: expected a number"));
+            value.parse().map(Some).map_err(wrong)
+        };
+        let (uid, gid) = (number("resuid")?, number("resgid")?);
+        Ok(Ext2::open(bytes, caps.size, options)?.with_reserve_for(uid, gid))
     }
 
     fn mkfs(dev: &mut dyn BlockDev, args: &MkfsArgs) -> Result<String, FsError> {
@@ -74,7 +84,7 @@ impl Volume for Ext2Server {
     }
 
     fn own_options() -> &'static [&'static str] {
-        &NO_RECOVERY
+        &OPTIONS
     }
 
     fn read_only_because(volume: &Ext2) -> Option<String> {

@@ -2,7 +2,7 @@
 
 use crate::Ext2;
 use crate::dirent::NAME_MAX;
-use crate::inode::ROOT_INO;
+use crate::inode::{FLAGS_SETTABLE, ROOT_INO};
 use crate::superblock::{S_MNT_COUNT, S_MTIME, S_STATE, S_WTIME, STATE_VALID};
 use alloc::vec::Vec;
 use seawall_diskfs::bytes::{put, u16_at};
@@ -205,6 +205,45 @@ impl Format for Ext2 {
 
     fn free_inode(&self, tx: &mut Tx<'_>, ino: Ino) -> Attempt<()> {
         self.free_node(tx, ino)
+    }
+
+    fn has_xattrs(&self) -> bool {
+        true
+    }
+
+    fn xattr_get(&self, tx: &mut Tx<'_>, ino: Ino, name: &[u8]) -> Attempt<Option<Vec<u8>>> {
+        self.attribute(tx, ino, name)
+    }
+
+    fn xattr_list(&self, tx: &mut Tx<'_>, ino: Ino) -> Attempt<Vec<Vec<u8>>> {
+        self.attributes(tx, ino)
+    }
+
+    fn xattr_set(
+        &self,
+        tx: &mut Tx<'_>,
+        ino: Ino,
+        name: &[u8],
+        value: Option<&[u8]>,
+    ) -> Attempt<()> {
+        self.set_attribute(tx, ino, name, value)
+    }
+
+    fn xattr_init(&self, tx: &mut Tx<'_>, ino: Ino, list: &[(&[u8], Vec<u8>)]) -> Attempt<()> {
+        self.first_attributes(tx, ino, list)
+    }
+
+    fn set_flags(&self, tx: &mut Tx<'_>, ino: Ino, flags: u32) -> Attempt<()> {
+        let now = tx.now();
+        self.update_inode(tx, ino, Stage::Any, |i| {
+            i.flags = i.flags & !FLAGS_SETTABLE | flags & FLAGS_SETTABLE & i.flags_allowed();
+            i.ctime = now;
+        })
+    }
+
+    fn set_atime(&self, tx: &mut Tx<'_>, ino: Ino) -> Attempt<()> {
+        let now = tx.now();
+        self.update_quietly(tx, ino, |i| i.atime = now)
     }
 
     fn orphan_add(&self, tx: &mut Tx<'_>, ino: Ino) -> Attempt<bool> {

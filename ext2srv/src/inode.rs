@@ -25,8 +25,12 @@ pub(crate) const FL_EXTENTS: u32 = 0x8_0000;
 const FL_INLINE_DATA: u32 = 0x1000_0000;
 /// Flags that any new inode takes from its directory: nodump, noatime.
 const FL_INHERITED: u32 = 0x40 | 0x80;
-/// Flags that files and directories also take: secrm, unrm, sync.
-const FL_INHERITED_DATA: u32 = 0x1 | 0x2 | 0x8;
+/// Flags that files also take: secrm, unrm, compr, sync, nocompr, data journalled, notail.
+const FL_INHERITED_DATA: u32 = 0x1 | 0x2 | 0x4 | 0x8 | 0x400 | 0x4000 | 0x8000;
+/// Flag that directories also take: dirsync.
+const FL_INHERITED_DIR: u32 = 0x1_0000;
+/// Flags that callers may set (`EXT2_FL_USER_MODIFIABLE`).
+pub(crate) const FLAGS_SETTABLE: u32 = 0x3_80FF;
 /// Bytes of the pointers `i_block`; a symlink target shorter than this lives there.
 pub(crate) const I_BLOCK_BYTES: usize = 60;
 /// Most links of an inode (`EXT2_LINK_MAX`).
@@ -58,6 +62,9 @@ pub(crate) struct Inode {
     pub(crate) extra_isize: u16,
     /// `i_blocks` has 48 bits: the volume has the feature `huge_file`.
     pub(crate) huge: bool,
+    /// A Hurd volume's inode owns a translator block. Not a field of its own here: see
+    /// `xattr/translator.rs`.
+    pub(crate) translator: bool,
 }
 
 fn decode_time(
@@ -113,14 +120,29 @@ impl Inode {
             file_acl: 0,
             extra_isize: 0,
             huge: false,
+            translator: false,
         }
     }
 
     /// Takes what a new node takes from its directory.
     pub(crate) fn inherit(&mut self, parent: &Inode) {
-        let data = matches!(self.kind, Kind::File | Kind::Dir);
-        let mask = if data { FL_INHERITED | FL_INHERITED_DATA } else { FL_INHERITED };
+        let mask = match self.kind {
+            Kind::Dir => FL_INHERITED | FL_INHERITED_DATA | FL_INHERITED_DIR,
+            Kind::File => FL_INHERITED | FL_INHERITED_DATA,
+            _ => FL_INHERITED,
+        };
         self.flags = parent.flags & mask;
+    }
+
+    /// Flags that a node of this kind can have, of those that callers may set.
+    pub(crate) fn flags_allowed(&self) -> u32 {
+        match self.kind {
+            Kind::Dir => u32::MAX,
+            // dirsync and topdir say something of directories only.
+            Kind::File => !0x3_0000,
+            // A checker takes others for damage.
+            _ => FL_INHERITED,
+        }
     }
 
     /// True when bytes `..end` past the old 128 belong to the inode.
@@ -203,6 +225,7 @@ impl Inode {
             file_acl: u32_at(b, 0x68)?,
             extra_isize,
             huge,
+            translator: false,
         })))
     }
 
@@ -291,13 +314,14 @@ impl Inode {
         }
     }
 
-    /// True when `i_block` holds block pointers. `acl` are the units of an attribute block.
-    pub(crate) fn has_map(&self, acl: u64) -> bool {
+    /// True when `i_block` holds block pointers. `unit` are the units of an attribute or
+    /// translator block.
+    pub(crate) fn has_map(&self, unit: u64) -> bool {
         match self.kind {
             Kind::File | Kind::Dir => true,
             Kind::Symlink => {
-                let own = if self.file_acl != 0 { acl } else { 0 };
-                self.sectors > own
+                let own = u64::from(self.file_acl != 0) + u64::from(self.translator);
+                self.sectors > own * unit
             }
             _ => false,
         }
@@ -321,6 +345,7 @@ impl Inode {
             mtime: self.mtime,
             ctime: self.ctime,
             btime: self.btime,
+            flags: self.flags,
         }
     }
 }
@@ -336,7 +361,7 @@ impl Ext2 {
     }
 
     /// Block and offset of an inode.
-    fn inode_place(&self, tx: &mut Tx<'_>, ino: Ino) -> Attempt<(u64, usize)> {
+    pub(crate) fn inode_place(&self, tx: &mut Tx<'_>, ino: Ino) -> Attempt<(u64, usize)> {
         let (group, index) = self.inode_group(ino)?;
         let g = self.group(tx, group)?;
         if index >= g.inodes_begun {
@@ -377,6 +402,7 @@ impl Ext2 {
                 return Err(FsError::unsupported("a directory of 4 GiB or more").into());
             }
         }
+        inode.translator = self.is_hurd() && u32_at(raw, 0x24)? != 0;
         if inode.size > self.size_max() {
             return Err(wrong("size is above what the format can hold").into());
         }
@@ -443,6 +469,21 @@ impl Ext2 {
         self.put_inode(tx, ino, &inode, stage)
     }
 
+    /// As [`Self::update_inode`], for what no fsync has to cover: access times.
+    pub(crate) fn update_quietly(
+        &self,
+        tx: &mut Tx<'_>,
+        ino: Ino,
+        f: impl FnOnce(&mut Inode),
+    ) -> Attempt<()> {
+        let mut inode = self.inode(tx, ino)?;
+        f(&mut inode);
+        let (block, off) = self.inode_place(tx, ino)?;
+        let change = Change { site: Site::Inode, stage: Stage::Any, owner: None };
+        let buf = tx.modify(block, WHAT, change)?;
+        Ok(inode.encode(slice_mut(buf, off, usize::from(self.sb.inode_size))?)?)
+    }
+
     /// Clears an inode's bytes and puts a new one there; its generation follows the last one's.
     pub(crate) fn put_new_inode(
         &self,
@@ -459,7 +500,13 @@ impl Ext2 {
         Ok(inode.encode(raw)?)
     }
 
-    fn raw_inode<'t>(&self, tx: &'t mut Tx<'_>, ino: Ino, stage: Stage) -> Attempt<&'t mut [u8]> {
+    /// An inode's bytes for changing.
+    pub(crate) fn raw_inode<'t>(
+        &self,
+        tx: &'t mut Tx<'_>,
+        ino: Ino,
+        stage: Stage,
+    ) -> Attempt<&'t mut [u8]> {
         let (block, off) = self.inode_place(tx, ino)?;
         let change = Change { site: Site::Inode, stage, owner: Some(ino) };
         let buf = tx.modify(block, WHAT, change)?;

@@ -200,6 +200,7 @@ impl Ext2 {
         if inode.file_acl != 0 {
             self.drop_acl(tx, ino, u64::from(inode.file_acl))?;
         }
+        self.drop_translator(tx, ino)?;
         inode.file_acl = 0;
         inode.sectors = 0;
         inode.size = 0;

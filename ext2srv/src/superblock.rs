@@ -35,6 +35,7 @@ pub(crate) const S_STATE: usize = 0x3A;
 pub(crate) const S_REV_LEVEL: usize = 0x4C;
 pub(crate) const S_FIRST_INO: usize = 0x54;
 pub(crate) const S_INODE_SIZE: usize = 0x58;
+pub(crate) const S_FEATURE_COMPAT: usize = 0x5C;
 pub(crate) const S_FEATURE_RO_COMPAT: usize = 0x64;
 pub(crate) const S_LAST_ORPHAN: usize = 0xE8;
 
@@ -88,6 +89,10 @@ pub struct Superblock {
     pub incompat: u32,
     /// `s_feature_ro_compat` at open; `large_file` may be added later.
     pub ro_compat: u32,
+    /// `s_creator_os`: 0 Linux, 1 the Hurd.
+    pub creator_os: u32,
+    /// User and group that may fill the reserved blocks, beside user 0.
+    pub reserved_for: (u16, u16),
     /// `s_state` at open.
     pub state: u16,
     /// Bytes past the 128 that a new inode uses.
@@ -189,6 +194,8 @@ impl Superblock {
             compat,
             incompat,
             ro_compat,
+            creator_os: u32_at(b, 0x48)?,
+            reserved_for: (u16_at(b, 0x50)?, u16_at(b, 0x52)?),
             state: u16_at(b, S_STATE)?,
             extra_isize: extra_isize(b, inode_size)?,
             uuid,

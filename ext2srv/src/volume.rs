@@ -32,6 +32,8 @@ pub struct Ext2 {
     pub(crate) size_max: u64,
     pub(crate) was_clean: bool,
     no_writes: bool,
+    /// User and group that may use reserved blocks.
+    pub(crate) reserved_for: (u32, u32),
     read_only_because: Vec<String>,
 }
 
@@ -100,6 +102,7 @@ impl Ext2 {
                 sb.ro_compat & RO_COMPAT_HUGE_FILE != 0,
                 sb.incompat & INCOMPAT_EXTENTS != 0,
             ),
+            reserved_for: (sb.reserved_for.0.into(), sb.reserved_for.1.into()),
             sb,
             was_clean,
             no_writes: opts.read_only,

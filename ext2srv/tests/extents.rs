@@ -220,7 +220,7 @@ fn damaged_trees_end_with_one_clear_error() {
         let opts = OpenOptions { read_only: true, ..OpenOptions::default() };
         let fs = Ext2::open(&sb, data.len() as u64, opts).unwrap();
         let host = mount(fs, Numbered::new(MemDev::new(data)), "default").unwrap();
-        let ctx = Ctx { now: TIME, cred: None, owner: (0, 0) };
+        let ctx = Ctx { now: TIME, cred: None, owner: (0, 0), ..Ctx::default() };
         let mut v = Vol { host, ctx, restarts: 0 };
         for n in 0..30 {
             match v.read("/deep", n * 140_000, 3000) {

@@ -180,7 +180,7 @@ fn forced(dev: MemDev) -> Mem {
     let opts = OpenOptions { force: true, ..OpenOptions::default() };
     let fs = Ext2::open(&sb, dev.data.len() as u64, opts).unwrap();
     let host = mount(fs, Numbered::new(dev), "default").unwrap();
-    Vol { host, ctx: Ctx { now: TIME, cred: None, owner: (0, 0) }, restarts: 0 }
+    Vol { host, ctx: Ctx { now: TIME, cred: None, owner: (0, 0), ..Ctx::default() }, restarts: 0 }
 }
 
 /// What a power loss may leave: the flushed content and any of the writes since.

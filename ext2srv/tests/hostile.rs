@@ -81,7 +81,7 @@ fn open(data: &[u8]) -> Result<Ext2, FsError> {
 fn mounted(data: Vec<u8>) -> Result<Mem, FsError> {
     let fs = open(&data)?;
     let host = mount(fs, Numbered::new(MemDev::new(data)), "default")?;
-    let ctx = Ctx { now: TIME, cred: None, owner: (0, 0) };
+    let ctx = Ctx { now: TIME, cred: None, owner: (0, 0), ..Ctx::default() };
     Ok(Vol { host, ctx, restarts: 0 })
 }
 

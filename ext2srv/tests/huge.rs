@@ -79,7 +79,7 @@ fn used_and_judged(image: &Path, size: u64, features: &str) {
     let policy = seawall_diskfs::policy::preset("default").unwrap();
     let opts = MountOpts { block_budget: BUDGET, ..MountOpts::new(policy) };
     let fs = Fs::new(fs, dev.caps(), dev.seqs(), opts).unwrap();
-    let ctx = Ctx { now: TIME, cred: None, owner: (0, 0) };
+    let ctx = Ctx { now: TIME, cred: None, owner: (0, 0), ..Ctx::default() };
     let mut v = Vol { host: Blocking { fs, dev }, ctx: ctx.clone(), restarts: 0 };
     driver::check_mount(&mut v.host, &ctx).unwrap();
     driver::recover(&mut v.host, &ctx).unwrap();

@@ -36,7 +36,7 @@ fn mounted(data: Vec<u8>, index_budget: usize) -> Mem {
     let opts = MountOpts { index_budget, ..MountOpts::new(policy) };
     let fs = Fs::new(format, dev.caps(), dev.seqs(), opts).unwrap();
     let host = Blocking { fs, dev };
-    Vol { host, ctx: Ctx { now: TIME, cred: None, owner: (0, 0) }, restarts: 0 }
+    Vol { host, ctx: Ctx { now: TIME, cred: None, owner: (0, 0), ..Ctx::default() }, restarts: 0 }
 }
 
 fn stats<H: Host<Format = Ext2>>(v: &mut Vol<H>) -> FsStats {

@@ -24,7 +24,7 @@ fn mounted(data: Vec<u8>, preset: &str) -> Mem {
     sb.copy_from_slice(&data[1024..2048]);
     let fs = Ext2::open(&sb, data.len() as u64, OpenOptions::default()).unwrap();
     let host = mount(fs, Numbered::new(MemDev::new(data)), preset).unwrap();
-    Vol { host, ctx: Ctx { now: TIME, cred: None, owner: (0, 0) }, restarts: 0 }
+    Vol { host, ctx: Ctx { now: TIME, cred: None, owner: (0, 0), ..Ctx::default() }, restarts: 0 }
 }
 
 /// One batch of operations in a directory of its own. What stays when it is done and synced:

@@ -24,7 +24,7 @@ fn mounted(data: Vec<u8>) -> Mem {
     let opts = OpenOptions { force: true, ..OpenOptions::default() };
     let fs = Ext2::open(&sb, data.len() as u64, opts).unwrap();
     let host = mount(fs, Numbered::new(MemDev::new(data)), "default").unwrap();
-    Vol { host, ctx: Ctx { now: TIME, cred: None, owner: (0, 0) }, restarts: 0 }
+    Vol { host, ctx: Ctx { now: TIME, cred: None, owner: (0, 0), ..Ctx::default() }, restarts: 0 }
 }
 
 fn recover<H: Host<Format = Ext2>>(v: &mut Vol<H>) -> usize {
@@ -239,7 +239,11 @@ fn a_list_made_by_others_is_freed() {
     let fs =
         common::engine(&image, OpenOptions { read_only: true, ..OpenOptions::default() }).unwrap();
     let host = mount(fs, common::FileDev::open(&image), "default").unwrap();
-    let mut v = Vol { host, ctx: Ctx { now: TIME, cred: None, owner: (0, 0) }, restarts: 0 };
+    let mut v = Vol {
+        host,
+        ctx: Ctx { now: TIME, cred: None, owner: (0, 0), ..Ctx::default() },
+        restarts: 0,
+    };
     assert_eq!(recover(&mut v), 0);
     let (blocks, inodes) = v.statfs();
     v.unmount();

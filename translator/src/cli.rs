@@ -147,8 +147,8 @@ struct Serve {
     /// Durability policy: the name of a preset, or a file that ends in .toml.
     #[arg(long, value_name = "NAME-or-FILE", default_value = "default")]
     policy: String,
-    /// Mount options, separated by commas: ro, rw, force, sync, dirsync, flush, noatime,
-    /// errors=continue|remount-ro.
+    /// Mount options, separated by commas: ro, rw, force, sync, dirsync, flush, relatime (the
+    /// default), noatime, strictatime, nodiratime, noacl, nouser_xattr, errors=continue|remount-ro.
     #[arg(short, long, value_name = "LIST", value_delimiter = ',')]
     options: Vec<String>,
     /// Sessions at a time.
@@ -169,9 +169,10 @@ struct Mount {
     /// Durability policy: the name of a preset, or a file that ends in .toml.
     #[arg(long, value_name = "NAME-or-FILE", default_value = "default")]
     policy: String,
-    /// Mount options, separated by commas: ro, rw, force, sync, dirsync, flush, noatime, relatime
-    /// (access times are not kept), errors=continue|remount-ro, allow_other, default_permissions
-    /// (always on), suid, nosuid, dev, nodev, exec, noexec, kernel_writeback, noclose.
+    /// Mount options, separated by commas: ro, rw, force, sync, dirsync, flush, relatime (the
+    /// default), noatime, strictatime, nodiratime, noacl, nouser_xattr, errors=continue|remount-ro,
+    /// allow_other, noperm (nobody's permissions are checked), suid, nosuid, dev, nodev, exec,
+    /// noexec, kernel_writeback, noclose.
     #[arg(short, long, value_name = "LIST", value_delimiter = ',')]
     options: Vec<String>,
     /// Returns when the mount answers; the server goes on in the background.

@@ -13,6 +13,7 @@ mod put;
 mod report;
 mod simple;
 mod target;
+mod translators;
 
 use crate::cli::exit;
 use clap::{Args, Parser, Subcommand};
@@ -115,6 +116,20 @@ enum Verb {
         /// New name, or a folder.
         to: Target,
     },
+    /// Prints the translators that are kept with nodes: command lines.
+    Showtrans {
+        /// What.
+        #[arg(required = true)]
+        targets: Vec<Target>,
+    },
+    /// Keeps a translator with a node, or takes it away.
+    Settrans {
+        /// What.
+        target: Target,
+        /// Its command line; none takes it away.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<OsString>,
+    },
     /// Prints space.
     Df {
         /// SOCKET:/ of the servers.
@@ -200,6 +215,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Verb::Mv { no_clobber, from, to } => simple::mv(&from, &to, no_clobber),
         Verb::Ln { symbolic, what, to } => simple::ln(&what, &to, symbolic),
         Verb::Cp { recursive, from, to } => copy::run(&from, &to, recursive),
+        Verb::Showtrans { targets } => translators::show(&targets),
+        Verb::Settrans { target, command } => translators::set(&target, &command),
         Verb::Df { targets, json } => list::df(&targets, json),
     };
     exit("seawall fs", done)

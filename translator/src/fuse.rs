@@ -11,6 +11,8 @@
 //!   the only one that changes the volume, so entries, absent names, attributes, pages and
 //!   directory listings are cached without limit of time; what clients of the socket change is
 //!   invalidated before they have their answer.
+//! * Access lists are the kernel's to check, too (`FUSE_POSIX_ACL`); inode flags are the engine's.
+//!   The kernel reads pages that it has without asking, so an open for reading counts as an access.
 //! * An inode that the kernel knows is not freed before the kernel forgot it.
 //! * A plain FUSE server never hears of sync(1), syncfs(2) or the end of umount(2). fsync of the
 //!   mount's root directory and `ctl DIR sync` stand in for the first two: both first have the
@@ -21,6 +23,7 @@
 //! programs that still hold files go on for [`GRACE`], then get errors. A server that is killed
 //! leaves a dead mount, on which the next one says what to do.
 
+mod attrs;
 mod convert;
 mod dirs;
 mod find;
@@ -38,6 +41,7 @@ use convert::Numbers;
 use front::{Ended, Mounted};
 use ops::Fuse;
 use seawall_diskfs::Format;
+use seawall_diskfs::driver::Host;
 use std::path::{Path, PathBuf};
 use std::string::{String, ToString};
 use std::sync::{Arc, RwLock};
@@ -117,16 +121,13 @@ pub fn mount<F: Format>(
         numbers,
         handles: Arc::default(),
         freeing: Arc::new(RwLock::new(())),
+        has_xattrs: engine.host().with(|fs| fs.has_xattrs()),
         root: Arc::new(dir.clone()),
         dev: Arc::default(),
     };
     let (handles, dev) = (Arc::clone(&fuse.handles), Arc::clone(&fuse.dev));
     let device = system::mount(&dir, spec)?;
-    let acl = if system::is_root() || spec.options.allow_other {
-        fuser::SessionACL::All
-    } else {
-        fuser::SessionACL::Owner
-    };
+    let acl = if spec.options.others() { fuser::SessionACL::All } else { fuser::SessionACL::Owner };
     let mut config = fuser::Config::default();
     config.n_threads = Some(threads);
     config.clone_fd = true;

@@ -36,12 +36,19 @@
 //! | SyncFs | fid | `value` = durable sequence | yes |
 //! | Control | body [`Control`] | body [`ControlReply`] | yes |
 //! | Cancel | offset = cookie | `value` = 1 when the request was dropped | yes |
-//! | Xattr, Allocate | later versions | EOPNOTSUPP | - |
+//! | Xattr | fid, body [`Xattr`] | body [`XattrReply`] | Get, List yes; else as its name says |
+//! | Flags | fid, body: flags to set, or none | body: inode flags (`FS_*_FL`) | yes |
+//! | Allocate | later versions | EOPNOTSUPP | - |
+//!
+//! Xattr and Flags are features of their own ([`feature`]): a server of version 1 without them
+//! answers EOPNOTSUPP.
 //!
 //! Cookies of Readdir are the client's to keep, opaque, and stable across inserts.
 
+mod attrs;
 mod bodies;
 
+pub use attrs::{Xattr, XattrReply};
 pub use bodies::{
     Attach, Control, ControlReply, Counter, Create, Hello, HelloReply, Link, Mkdir, Mknod, Node,
     NodeReply, Open, PolicyInfo, ReaddirReply, Rename, SiteCounters, StatsReply, Symlink, Walk,
@@ -71,8 +78,16 @@ impl Version {
 /// First bytes of every record: "SWFS".
 pub const MAGIC: u32 = u32::from_le_bytes(*b"SWFS");
 
-/// Feature bits this version offers. None yet.
-pub const FEATURES: u64 = 0;
+/// Feature bits.
+pub mod feature {
+    /// Extended attributes.
+    pub const XATTR: u64 = 1 << 0;
+    /// Inode flags.
+    pub const FLAGS: u64 = 1 << 2;
+}
+
+/// Feature bits this version offers.
+pub const FEATURES: u64 = feature::XATTR | feature::FLAGS;
 
 macro_rules! ops {
     ($($(#[$doc:meta])* $name:ident = $n:literal, $text:literal;)*) => {
@@ -139,10 +154,12 @@ ops! {
     CONTROL = 87, "Control";
     /// Drops queued work.
     CANCEL = 88, "Cancel";
-    /// Extended attributes (later version).
+    /// Extended attributes.
     XATTR = 89, "Xattr";
     /// Space ahead of writes (later version).
     ALLOCATE = 90, "Allocate";
+    /// Inode flags.
+    FLAGS = 91, "Flags";
 }
 
 /// Flag bits of a request.
@@ -193,7 +210,9 @@ fn request_inline(op: u16) -> Inline {
         | op::LINK
         | op::UNLINK
         | op::RENAME
-        | op::CONTROL => Inline::Body,
+        | op::CONTROL
+        | op::XATTR
+        | op::FLAGS => Inline::Body,
         op::WRITE => Inline::Payload,
         op::READ
         | op::SEEK
@@ -222,7 +241,7 @@ fn reply_inline(op: u16) -> Inline {
         | op::FSYNC
         | op::SYNCFS
         | op::CANCEL => Inline::None,
-        op::HELLO..=op::CONTROL => Inline::Body,
+        op::HELLO..=op::CONTROL | op::XATTR | op::FLAGS => Inline::Body,
         _ => Inline::None,
     }
 }

@@ -13,6 +13,7 @@
 //!   until the flusher or a sync writes it.
 //! * Nothing a peer sends can panic, or hold more than the limits of its session.
 
+mod attrs;
 mod changes;
 mod control;
 mod fids;
@@ -192,7 +193,12 @@ impl Session {
     }
 
     fn ctx(&self, now: Timestamp) -> Ctx {
-        Ctx { now, cred: Some(self.cred.clone()), owner: (self.cred.uid, self.cred.gid) }
+        Ctx {
+            now,
+            cred: Some(self.cred.clone()),
+            owner: (self.cred.uid, self.cred.gid),
+            ..Ctx::default()
+        }
     }
 
     /// Executes a request.
@@ -251,6 +257,8 @@ impl Session {
                 self.unlink(host, &ctx, request.aux, &parse::<Vec<u8>>(&input)?, dir)
             }
             op::RENAME => self.rename(host, &ctx, request.aux, &parse(&input)?),
+            op::XATTR => self.xattr(host, &ctx, request.aux, &parse(&input)?),
+            op::FLAGS => self.flags(host, &ctx, request.aux, parse(&input)?),
             op::FSYNC => self.fsync(host, request),
             op::SYNCFS => self.syncfs(host, request.aux),
             // Requests run in order, so what a Cancel names has been executed.
@@ -289,7 +297,7 @@ impl Session {
 
     /// The client is gone: forgets its handles.
     pub fn end<H: Host>(&mut self, host: &mut H, now: Timestamp) {
-        let ctx = Ctx { now, cred: None, owner: (0, 0) };
+        let ctx = Ctx { now, cred: None, owner: (0, 0), ..Ctx::default() };
         let handles = self.fids.clear();
         if handles.is_empty() {
             return;

@@ -4,12 +4,12 @@
 use seawall_blockdev::{Numbered, PageBuf};
 use seawall_diskfs::driver::{Blocking, Host};
 use seawall_diskfs::testing::{AllMiss, MemDev, mount};
-use seawall_diskfs::{Attr, Kind, OpenFlags, SetAttr, Slice, Timestamp};
+use seawall_diskfs::{Attr, Kind, OpenFlags, SetAttr, Slice, Timestamp, XattrHow};
 use seawall_ext2::{Ext2, MkfsOptions, OpenOptions, mkfs};
 use seawall_ipc::{Request, Status, decode_body, encode_body};
 use seawall_translator::protocol::{
-    Attach, Control, ControlReply, Create, Hello, Link, Mkdir, NodeReply, Open, ReaddirReply, Walk,
-    WalkReply, flags, op,
+    Attach, Control, ControlReply, Create, FEATURES, Hello, Link, Mkdir, NodeReply, Open,
+    ReaddirReply, Walk, WalkReply, Xattr, XattrReply, flags, op,
 };
 use seawall_translator::session::{Answer, Input, Limits, Outcome, Server, Session};
 use serde::Serialize;
@@ -192,7 +192,8 @@ fn limits_and_rights() {
     assert_eq!(status(&p.walk(8, &[], None)), Status::EMFILE);
     p.tell(op::CLUNK, 7);
     assert_eq!(status(&p.walk(8, &[], None)), Status::OK);
-    assert_eq!(status(&p.tell(op::XATTR, 0)), Status::EOPNOTSUPP);
+    assert_eq!(status(&p.tell(200, 0)), Status::EOPNOTSUPP, "an unknown operation");
+    assert_eq!(status(&p.tell(op::XATTR, 0)), Status::EINVAL, "no body");
     let bad = Request { op: op::OPEN, aux: 1, ..Request::default() };
     assert_eq!(status(&p.send(bad, Input::Body(vec![9; 5]))), Status::EINVAL);
 
@@ -226,7 +227,7 @@ fn hello_comes_first_and_names_what_is_missing() {
         let hello = Hello { version, offered: !0, required, client: String::new() };
         let input = Input::Body(encode_body(&hello).unwrap());
         let a = send(Request { op: op::HELLO, ..Request::default() }, input);
-        assert_eq!((status(&a), a.reply.value), (Status::EPROTO, 0));
+        assert_eq!((status(&a), a.reply.value), (Status::EPROTO, FEATURES));
     }
 }
 
@@ -280,4 +281,31 @@ fn a_policy_is_switched_between_operations() {
     assert_eq!(status(&a), Status::EINVAL);
     let ControlReply::Failed(words) = decode_body(&a.body).unwrap() else { panic!() };
     assert!(words.contains("none") && words.contains("strict"), "{words}");
+}
+
+#[test]
+fn attributes_and_flags() {
+    let mut p = Peer::new(AllMiss(disk("default")), 0);
+    p.create(1, b"f", RW);
+    let name = b"user.x".to_vec();
+    let set = |how| Xattr::Set { name: name.clone(), value: vec![7; 500], how };
+    let get = Xattr::Get { name: name.clone() };
+    assert_eq!(status(&p.ask(op::XATTR, 1, &get)), Status::ENODATA);
+    assert_eq!(status(&p.ask(op::XATTR, 1, &set(XattrHow::Replace))), Status::ENODATA);
+    assert_eq!(body::<XattrReply>(&p.ask(op::XATTR, 1, &set(XattrHow::Create))), XattrReply::Done);
+    assert_eq!(status(&p.ask(op::XATTR, 1, &set(XattrHow::Create))), Status::EEXIST);
+    let value: XattrReply = body(&p.ask(op::XATTR, 1, &get));
+    assert_eq!(value, XattrReply::Value(vec![7; 500]));
+    let names: XattrReply = body(&p.ask(op::XATTR, 1, &Xattr::List));
+    assert_eq!(names, XattrReply::Names(vec![name.clone()]));
+    // What changed is told to a mount of the same engine.
+    assert!(!p.session.take_changes().is_empty());
+    assert_eq!(body::<u32>(&p.ask(op::FLAGS, 1, &None::<u32>)), 0);
+    assert_eq!(body::<u32>(&p.ask(op::FLAGS, 1, &Some(0x10u32))), 0x10);
+    assert_eq!(status(&p.ask(op::XATTR, 1, &Xattr::Remove { name: name.clone() })), Status::EPERM);
+    assert_eq!(status(&p.write(1, 0, b"x")), Status::EPERM, "immutable, also for a handle in use");
+    assert_eq!(body::<u32>(&p.ask(op::FLAGS, 1, &Some(0u32))), 0);
+    let gone: XattrReply = body(&p.ask(op::XATTR, 1, &Xattr::Remove { name }));
+    assert_eq!(gone, XattrReply::Done);
+    assert_eq!(status(&p.ask(op::XATTR, 99, &Xattr::List)), Status::EBADF);
 }

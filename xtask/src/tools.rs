@@ -14,13 +14,16 @@ use std::path::Path;
 
 /// Program, and the Debian package that brings it.
 const PROGRAMS: &[(&str, &str)] = &[
+    ("chattr", "e2fsprogs"),
     ("debugfs", "e2fsprogs"),
     ("dumpe2fs", "e2fsprogs"),
     ("e2fsck", "e2fsprogs"),
     ("git", "git"),
     ("losetup", "mount"),
+    ("lsattr", "e2fsprogs"),
     ("mke2fs", "e2fsprogs"),
     ("mount", "mount"),
+    ("setpriv", "util-linux"),
     ("tune2fs", "e2fsprogs"),
     ("umount", "mount"),
 ];

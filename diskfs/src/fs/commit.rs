@@ -21,9 +21,10 @@ impl<F: Format> Fs<F> {
         }
         self.stats.commits = self.stats.commits.saturating_add(1);
         self.stats.count(site, |s| s.hits = s.hits.saturating_add(1));
+        let force = staged.effects.sync;
         let (upto, sites) = self.apply(staged);
-        let all = self.policy.waited == Waited::All;
-        all.then(|| After { upto, sites, site: Some(site), ..After::default() })
+        let all = self.policy.waited == Waited::All || force;
+        all.then(|| After { upto, sites, site: Some(site), force, ..After::default() })
     }
 
     /// Moves the overlay into the cache. Returns the last epoch used and the sites changed.

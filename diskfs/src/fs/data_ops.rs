@@ -4,12 +4,14 @@
 //! entry into the data cache, so a client that dies half way has written nothing. A read is a plan:
 //! the host moves the bytes, and freed blocks are not given out while the plan lives.
 
+use crate::flags::{FL_APPEND, FL_IMMUTABLE, FL_SYNC};
 use crate::fs::{Done, Fs};
 use crate::plan::After;
 use crate::policy::Action;
 use crate::slice::Slice;
 use crate::{
-    Attempt, Ctx, Extent, Fault, Format, Handle, Ino, Kind, Mapping, Refused, Site, Ticket, Wait,
+    Attempt, Attr, Ctx, Extent, Fault, Format, Handle, Ino, Kind, Mapping, Refused, Site, Ticket,
+    Wait,
 };
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -99,6 +101,7 @@ impl<F: Format> Fs<F> {
         }
         let left = attr.size.saturating_sub(offset);
         let len = u64::try_from(len.min(IO_MAX)).unwrap_or(0).min(left);
+        self.accessed(ctx, &attr, ticket)?;
         if len == 0 {
             let token = self.meta.pending.begin_io();
             let empty = ReadPlan { window: 0, skip: 0, len: 0, segments: Vec::new(), token };
@@ -176,6 +179,9 @@ impl<F: Format> Fs<F> {
         }
         let attr = self.look(ctx, ticket, |f, tx| f.attr(tx, ino))?;
         let offset = if flags.append { attr.size } else { offset };
+        if !self.handle(handle)?.deferred {
+            may_write_at(&attr, offset)?;
+        }
         if data.is_empty() {
             return Ok(Done::plain((0, offset)));
         }
@@ -191,7 +197,7 @@ impl<F: Format> Fs<F> {
         // A kernel that checks (no credentials here) also drops the bits itself, and knows who
         // may keep them.
         let clear_setid = attr.mode & 0o6000 != 0 && ctx.cred.as_ref().is_some_and(|c| c.uid != 0);
-        let mut tx = self.meta.tx(ticket, ctx.now);
+        let mut tx = self.meta.tx(ticket, ctx);
         let gap = old_end_block(attr.size, offset, u64::from(self.geo.block_size));
         let gap = match gap {
             Some(block) => {
@@ -213,19 +219,21 @@ impl<F: Format> Fs<F> {
         if let Some(o) = self.nodes.handle_mut(handle) {
             o.dirty = true;
         }
-        self.after_write(&mut after, handle, ino, new_indirect);
+        self.after_write(&mut after, handle, &attr, new_indirect);
         Ok(Done { value: (data.len(), offset), after, more: false })
     }
 
-    /// O_SYNC and O_DSYNC: the write's own sites first (`indirect`), then the fsync that follows.
+    /// O_SYNC, the flag `S` and O_DSYNC: the write's own sites first (`indirect`), then the fsync
+    /// that follows.
     fn after_write(
         &mut self,
         after: &mut Option<After>,
         handle: Handle,
-        ino: Ino,
+        attr: &Attr,
         new_indirect: u32,
     ) {
-        let Ok((_, flags)) = self.handle_info(handle) else { return };
+        let Ok((ino, flags)) = self.handle_info(handle) else { return };
+        let sync = flags.sync || attr.flags & FL_SYNC != 0;
         if let Some(a) = after {
             a.data = Some(ino);
             // Under `waited = all` without order the pointers have their own Sync; an epoch's
@@ -234,9 +242,9 @@ impl<F: Format> Fs<F> {
                 a.indirect = new_indirect;
             }
         }
-        if flags.sync || flags.dsync {
+        if sync || flags.dsync {
             let a = after.get_or_insert_default();
-            a.fsync = Some((handle, !flags.sync));
+            a.fsync = Some((handle, !sync));
             a.data = Some(ino);
             if self.policy.action(Site::Indirect, true) >= Action::Wait {
                 a.indirect = new_indirect;
@@ -347,6 +355,15 @@ struct Edges {
     tail: Option<Arc<PageBuf>>,
     /// The single block is dirty in memory: change it in place.
     patch: bool,
+}
+
+/// What the flags forbid to everybody, also through handles that were opened before they were set.
+fn may_write_at(attr: &Attr, offset: u64) -> Result<(), Refused> {
+    let inside = offset < attr.size && attr.flags & FL_APPEND != 0;
+    if inside || attr.flags & FL_IMMUTABLE != 0 {
+        return Err(Refused::NotPermitted);
+    }
+    Ok(())
 }
 
 /// The block that holds the old end of the file, when the write starts in a later one.

@@ -21,6 +21,17 @@ impl<F: Format> Fs<F> {
         self.handle(h).map(|o| (o.ino, o.flags))
     }
 
+    /// The host keeps the place of this handle's appends: writes say where they go. That it was
+    /// opened for appending has counted when it was opened. `deferred`: its own cache keeps written
+    /// pages and sends them whole and later, through any handle, so that the flags of an
+    /// append-only or immutable file count when it is opened only.
+    pub fn host_keeps_place(&mut self, h: Handle, deferred: bool) {
+        if let Some(o) = self.nodes.handle_mut(h) {
+            o.flags.append = false;
+            o.deferred = deferred;
+        }
+    }
+
     /// Puts a policy of its own on a handle.
     ///
     /// # Errors

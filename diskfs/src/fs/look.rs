@@ -1,5 +1,6 @@
 //! Operations that change nothing.
 
+use crate::flags::{FL_DIRSYNC, FL_SYNC};
 use crate::fs::perm::{R, X, may};
 use crate::fs::{Done, Fs};
 use crate::{Attempt, Attr, Ctx, DirEntry, Fault, Format, Ino, Kind, Refused, StatFs, Ticket, Tx};
@@ -11,6 +12,14 @@ pub type Listing = Vec<(DirEntry, Option<Attr>)>;
 pub(crate) fn dir_attr<F: Format>(f: &F, tx: &mut Tx<'_>, dir: Ino) -> Attempt<Attr> {
     let a = f.attr(tx, dir)?;
     if a.kind == Kind::Dir { Ok(a) } else { Err(Refused::NotDir.into()) }
+}
+
+/// As [`dir_attr`], for a directory whose names change: with the flags `D` or `S` that is durable
+/// when the operation returns.
+pub(crate) fn changing_dir<F: Format>(f: &F, tx: &mut Tx<'_>, dir: Ino) -> Attempt<Attr> {
+    let a = dir_attr(f, tx, dir)?;
+    tx.effects.sync |= a.flags & (FL_DIRSYNC | FL_SYNC) != 0;
+    Ok(a)
 }
 
 impl<F: Format> Fs<F> {
@@ -36,7 +45,7 @@ impl<F: Format> Fs<F> {
         self.check_name(name)?;
         let attr = self.look(ctx, ticket, |f, tx| {
             let d = dir_attr(f, tx, dir)?;
-            may(ctx, &d, X)?;
+            may(f, tx, ctx, &d, X)?;
             let ino = match name {
                 b"." => dir,
                 b".." => f.parent(tx, dir)?,
@@ -54,12 +63,14 @@ impl<F: Format> Fs<F> {
 
     /// Target of a symlink.
     pub fn readlink(&mut self, ctx: &Ctx, ino: Ino, ticket: &mut Ticket) -> Attempt<Done<Vec<u8>>> {
-        let target = self.look(ctx, ticket, |f, tx| {
-            if f.attr(tx, ino)?.kind != Kind::Symlink {
+        let (attr, target) = self.look(ctx, ticket, |f, tx| {
+            let attr = f.attr(tx, ino)?;
+            if attr.kind != Kind::Symlink {
                 return Err(Refused::Invalid.into());
             }
-            f.readlink(tx, ino)
+            Ok((attr, f.readlink(tx, ino)?))
         })?;
+        self.accessed(ctx, &attr, ticket)?;
         Ok(Done::plain(target))
     }
 
@@ -77,9 +88,9 @@ impl<F: Format> Fs<F> {
         attrs: bool,
         ticket: &mut Ticket,
     ) -> Attempt<Done<Listing>> {
-        let list = self.look(ctx, ticket, |f, tx| {
+        let (attr, list) = self.look(ctx, ticket, |f, tx| {
             let d = dir_attr(f, tx, dir)?;
-            may(ctx, &d, R)?;
+            may(f, tx, ctx, &d, R)?;
             let mut entries = Vec::new();
             let mut bytes = 0usize;
             f.readdir(tx, dir, cookie, &mut |e: DirEntry| {
@@ -96,8 +107,11 @@ impl<F: Format> Fs<F> {
                 let attr = if attrs { Some(f.attr(tx, e.ino)?) } else { None };
                 list.push((e, attr));
             }
-            Ok(list)
+            Ok((d, list))
         })?;
+        if cookie == 0 {
+            self.accessed(ctx, &attr, ticket)?;
+        }
         Ok(Done::plain(list))
     }
 
@@ -121,7 +135,7 @@ impl<F: Format> Fs<F> {
     ) -> Attempt<Done<()>> {
         self.look(ctx, ticket, |f, tx| {
             let a = f.attr(tx, ino)?;
-            Ok(may(ctx, &a, want)?)
+            may(f, tx, ctx, &a, want)
         })
         .map(Done::plain)
     }

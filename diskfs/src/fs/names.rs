@@ -1,7 +1,9 @@
 //! Operations on names: create, link, unlink, rename.
 
-use crate::fs::look::dir_attr;
-use crate::fs::perm::{R, W, X, may, may_remove, new_owner};
+use crate::flags::FL_APPEND;
+use crate::fs::look::changing_dir;
+use crate::fs::perm::{R, W, X, is_fixed, may, may_remove, new_owner};
+use crate::fs::xattr::inherited;
 use crate::fs::{Done, Fs};
 use crate::nodes::Nodes;
 use crate::{
@@ -45,17 +47,22 @@ impl<F: Format> Fs<F> {
             return Err(if t.is_empty() { Refused::Invalid } else { Refused::NameTooLong }.into());
         }
         let done = self.change(ctx, ticket, Site::NameOp, |f, tx| {
-            let d = dir_attr(f, tx, dir)?;
+            let d = changing_dir(f, tx, dir)?;
             if f.lookup(tx, dir, name)?.is_some() {
                 return Err(Refused::Exists.into());
             }
-            may(ctx, &d, W | X)?;
+            may(f, tx, ctx, &d, W | X)?;
             if d.nlink == 0 {
                 return Err(Refused::NotFound.into());
             }
-            let (owner, mode) = new_owner(ctx, &d, kind_of(node), mode);
+            let kind = kind_of(node);
+            let (attrs, mode) = inherited(f, tx, ctx, dir, kind, mode)?;
+            let (owner, mode) = new_owner(ctx, &d, kind, mode);
             let ino = f.create(tx, dir, name, node, mode, owner)?;
             tx.effects.fresh.push(ino);
+            if !attrs.is_empty() {
+                f.xattr_init(tx, ino, &attrs)?;
+            }
             f.attr(tx, ino)
         })?;
         Ok(done)
@@ -98,7 +105,7 @@ impl<F: Format> Fs<F> {
     ) -> Attempt<Done<Attr>> {
         self.check_entry(name, Refused::Exists)?;
         self.change(ctx, ticket, Site::NameOp, |f, tx| {
-            let d = dir_attr(f, tx, dir)?;
+            let d = changing_dir(f, tx, dir)?;
             let a = f.attr(tx, ino)?;
             if a.kind == Kind::Dir {
                 return Err(Refused::NotPermitted.into());
@@ -106,7 +113,10 @@ impl<F: Format> Fs<F> {
             if a.nlink == 0 {
                 return Err(Refused::NotFound.into());
             }
-            may(ctx, &d, W | X)?;
+            may(f, tx, ctx, &d, W | X)?;
+            if is_fixed(&a) {
+                return Err(Refused::NotPermitted.into());
+            }
             if f.lookup(tx, dir, name)?.is_some() {
                 return Err(Refused::Exists.into());
             }
@@ -152,10 +162,10 @@ impl<F: Format> Fs<F> {
         };
         self.check_entry(name, dots)?;
         let done = self.change_nodes(ctx, ticket, Site::NameOp, |f, tx, nodes| {
-            let d = dir_attr(f, tx, dir)?;
+            let d = changing_dir(f, tx, dir)?;
             let ino = f.lookup(tx, dir, name)?.ok_or(Fault::from(Refused::NotFound))?;
             let a = f.attr(tx, ino)?;
-            may_remove(ctx, &d, &a)?;
+            may_remove(f, tx, ctx, &d, &a)?;
             match (a.kind == Kind::Dir, rmdir) {
                 (true, false) => return Err(Refused::IsDir.into()),
                 (false, true) => return Err(Refused::NotDir.into()),
@@ -193,17 +203,17 @@ impl<F: Format> Fs<F> {
         self.check_entry(from.1, Refused::Busy)?;
         self.check_entry(to.1, Refused::Busy)?;
         let done = self.change_nodes(ctx, ticket, Site::NameOp, |f, tx, nodes| {
-            let (fd, td) = (dir_attr(f, tx, from.0)?, dir_attr(f, tx, to.0)?);
+            let (fd, td) = (changing_dir(f, tx, from.0)?, changing_dir(f, tx, to.0)?);
             let src = f.lookup(tx, from.0, from.1)?.ok_or(Fault::from(Refused::NotFound))?;
             let a = f.attr(tx, src)?;
-            may_remove(ctx, &fd, &a)?;
-            may(ctx, &td, W | X)?;
+            may_remove(f, tx, ctx, &fd, &a)?;
+            may(f, tx, ctx, &td, W | X)?;
             if td.nlink == 0 {
                 return Err(Refused::NotFound.into());
             }
             if a.kind == Kind::Dir && from.0 != to.0 {
                 // Moving a directory changes its `..`.
-                may(ctx, &a, W)?;
+                may(f, tx, ctx, &a, W)?;
                 outside(f, tx, src, to.0)?;
             }
             let target = f.lookup(tx, to.0, to.1)?;
@@ -212,10 +222,10 @@ impl<F: Format> Fs<F> {
                     return Err(Refused::Exists.into());
                 }
                 let b = f.attr(tx, t)?;
-                may_remove(ctx, &td, &b)?;
+                may_remove(f, tx, ctx, &td, &b)?;
                 if flags.exchange {
                     if b.kind == Kind::Dir && from.0 != to.0 {
-                        may(ctx, &b, W)?;
+                        may(f, tx, ctx, &b, W)?;
                         outside(f, tx, t, from.0)?;
                     }
                 } else if t == src {
@@ -262,7 +272,8 @@ impl<F: Format> Fs<F> {
                 return Err(Refused::Loop.into());
             }
             let want = if flags.read { R } else { 0 } | if flags.write { W } else { 0 };
-            Ok(may(ctx, &a, want)?)
+            append_only(&a, flags)?;
+            may(f, tx, ctx, &a, want)
         })?;
         Ok(Done::plain(self.open_checked(ino, flags)?))
     }
@@ -270,6 +281,14 @@ impl<F: Format> Fs<F> {
     pub(crate) fn open_checked(&mut self, ino: Ino, flags: OpenFlags) -> Attempt<Handle> {
         self.nodes.open(ino, flags).ok_or_else(|| Refused::TooManyHandles.into())
     }
+}
+
+/// A file that only grows is opened for appending, and not emptied.
+fn append_only(a: &Attr, flags: OpenFlags) -> Result<(), Refused> {
+    if a.flags & FL_APPEND != 0 && ((flags.write && !flags.append) || flags.truncate) {
+        return Err(Refused::NotPermitted);
+    }
+    Ok(())
 }
 
 /// Puts an inode that lost its last name on the volume's list if something holds it: the crash case

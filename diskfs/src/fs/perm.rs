@@ -1,6 +1,10 @@
-//! Permission checks, for hosts whose kernel has not made them (RPC clients).
+//! Permission checks, for hosts whose kernel has not made them (RPC clients), and what inode flags
+//! forbid to everybody: no kernel above knows those.
 
-use crate::{Attr, Cred, Ctx, Kind, Refused};
+use crate::acl::ACL_ACCESS;
+use crate::flags::{FL_APPEND, FL_IMMUTABLE};
+use crate::fs::xattr::stored;
+use crate::{Attempt, Attr, Cred, Ctx, Format, Kind, Refused, Tx};
 
 /// Read.
 pub(crate) const R: u32 = 4;
@@ -14,8 +18,29 @@ fn in_group(cred: &Cred, gid: u32) -> bool {
 }
 
 /// Whether the caller may do `want` with the node.
-pub(crate) fn may(ctx: &Ctx, attr: &Attr, want: u32) -> Result<(), Refused> {
+pub(crate) fn may<F: Format>(
+    f: &F,
+    tx: &mut Tx<'_>,
+    ctx: &Ctx,
+    attr: &Attr,
+    want: u32,
+) -> Attempt<()> {
+    if want & W != 0 && attr.flags & FL_IMMUTABLE != 0 {
+        return Err(Refused::NotPermitted.into());
+    }
     let Some(cred) = &ctx.cred else { return Ok(()) };
+    // Without group bits a list grants nothing that others do not have.
+    let listed = cred.uid != 0 && cred.uid != attr.uid && attr.mode & 0o070 != 0;
+    if listed
+        && attr.kind != Kind::Symlink
+        && let Some(acl) = stored(f, tx, attr.ino, ACL_ACCESS)?
+    {
+        return if acl.allows(cred, attr, want) { Ok(()) } else { Err(Refused::Denied.into()) };
+    }
+    Ok(by_mode(cred, attr, want)?)
+}
+
+fn by_mode(cred: &Cred, attr: &Attr, want: u32) -> Result<(), Refused> {
     if cred.uid == 0 {
         let exec = want & X == 0 || attr.kind == Kind::Dir || attr.mode & 0o111 != 0;
         return if exec { Ok(()) } else { Err(Refused::Denied) };
@@ -38,17 +63,28 @@ pub(crate) fn owns(ctx: &Ctx, attr: &Attr) -> Result<(), Refused> {
     }
 }
 
-/// Whether the caller may remove a name of `node` from `dir`: the sticky bit's rule.
-pub(crate) fn may_remove(ctx: &Ctx, dir: &Attr, node: &Attr) -> Result<(), Refused> {
-    may(ctx, dir, W | X)?;
-    match &ctx.cred {
-        Some(c)
-            if dir.mode & 0o1000 != 0 && c.uid != 0 && c.uid != dir.uid && c.uid != node.uid =>
-        {
-            Err(Refused::NotPermitted)
-        }
-        _ => Ok(()),
+/// Whether the caller may remove a name of `node` from `dir`: the sticky bit's rule, and that of
+/// the flags.
+pub(crate) fn may_remove<F: Format>(
+    f: &F,
+    tx: &mut Tx<'_>,
+    ctx: &Ctx,
+    dir: &Attr,
+    node: &Attr,
+) -> Attempt<()> {
+    may(f, tx, ctx, dir, W | X)?;
+    let sticky = ctx.cred.as_ref().is_some_and(|c| {
+        dir.mode & 0o1000 != 0 && c.uid != 0 && c.uid != dir.uid && c.uid != node.uid
+    });
+    if sticky || dir.flags & FL_APPEND != 0 || is_fixed(node) {
+        return Err(Refused::NotPermitted.into());
     }
+    Ok(())
+}
+
+/// A node whose names and attributes do not change.
+pub(crate) fn is_fixed(node: &Attr) -> bool {
+    node.flags & (FL_IMMUTABLE | FL_APPEND) != 0
 }
 
 /// Owner of a new node in `dir`, and its mode: a set-gid directory passes on its group, and to

@@ -3,11 +3,13 @@
 //! A truncation goes in bounded steps, each of which leaves a consistent file on disk: the size
 //! falls with the blocks, from the end.
 
+use crate::flags::FL_IMMUTABLE;
 use crate::fs::data_ops::fill_block;
-use crate::fs::perm::{W, in_file_group, may, may_chown, owns};
+use crate::fs::perm::{W, in_file_group, is_fixed, may, may_chown, owns};
+use crate::fs::xattr::chmod_acl;
 use crate::fs::{Done, Fs};
 use crate::{
-    Attempt, Attr, Ctx, Extent, Format, Ino, Kind, Refused, SetAttr, SetTime, Site, Ticket,
+    Attempt, Attr, Ctx, Extent, Format, Ino, Kind, Refused, SetAttr, SetTime, Site, Ticket, Tx,
 };
 
 impl<F: Format> Fs<F> {
@@ -20,8 +22,11 @@ impl<F: Format> Fs<F> {
         set: &SetAttr,
         ticket: &mut Ticket,
     ) -> Attempt<Done<Attr>> {
-        let attr = self.look(ctx, ticket, |f, tx| f.attr(tx, ino))?;
-        check(ctx, &attr, set)?;
+        let attr = self.look(ctx, ticket, |f, tx| {
+            let attr = f.attr(tx, ino)?;
+            check(f, tx, ctx, &attr, set)?;
+            Ok(attr)
+        })?;
         let mut more = false;
         let mut after = None;
         if let Some(size) = set.size {
@@ -35,6 +40,10 @@ impl<F: Format> Fs<F> {
             return Ok(Done { value: attr, after, more });
         }
         let done = self.change(ctx, ticket, Site::Inode, |f, tx| {
+            tx.waits_for(&attr);
+            if let Some(mode) = rest.mode {
+                chmod_acl(f, tx, &attr, mode)?;
+            }
             f.set_attr(tx, ino, &rest)?;
             f.attr(tx, ino)
         })?;
@@ -62,7 +71,8 @@ impl<F: Format> Fs<F> {
         let ino = attr.ino;
         let bs = u64::from(self.geo.block_size);
         let low = size.min(attr.size);
-        let mut tx = self.meta.tx(ticket, ctx.now);
+        let mut tx = self.meta.tx(ticket, ctx);
+        tx.waits_for(attr);
         // What stays of the block at the lower end must read as zeroes if the file grows again.
         let tail = if !low.is_multiple_of(bs) {
             let block = low / bs;
@@ -82,7 +92,12 @@ impl<F: Format> Fs<F> {
     }
 }
 
-fn check(ctx: &Ctx, attr: &Attr, set: &SetAttr) -> Result<(), Refused> {
+fn check<F: Format>(f: &F, tx: &mut Tx<'_>, ctx: &Ctx, attr: &Attr, set: &SetAttr) -> Attempt<()> {
+    let at = |t| matches!(t, SetTime::At(_));
+    let fixed = set.mode.is_some() || set.uid.is_some() || set.gid.is_some();
+    if (fixed || set.size.is_some() || at(set.atime) || at(set.mtime)) && is_fixed(attr) {
+        return Err(Refused::NotPermitted.into());
+    }
     if set.mode.is_some() {
         owns(ctx, attr)?;
     }
@@ -90,14 +105,18 @@ fn check(ctx: &Ctx, attr: &Attr, set: &SetAttr) -> Result<(), Refused> {
         may_chown(ctx, attr, set.uid, set.gid)?;
     }
     if set.size.is_some() {
-        may(ctx, attr, W)?;
+        may(f, tx, ctx, attr, W)?;
     }
     for t in [set.atime, set.mtime] {
         match t {
             SetTime::Omit => {}
-            SetTime::Now => owns(ctx, attr).or_else(|_| may(ctx, attr, W))?,
+            SetTime::Now if attr.flags & FL_IMMUTABLE != 0 => {
+                return Err(Refused::NotPermitted.into());
+            }
+            SetTime::Now if owns(ctx, attr).is_ok() => {}
+            SetTime::Now => may(f, tx, ctx, attr, W)?,
             SetTime::At(t) if t.nanos < 1_000_000_000 => owns(ctx, attr)?,
-            SetTime::At(_) => return Err(Refused::Invalid),
+            SetTime::At(_) => return Err(Refused::Invalid.into()),
         }
     }
     Ok(())

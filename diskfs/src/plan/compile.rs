@@ -222,7 +222,9 @@ impl<F: Format> Fs<F> {
     /// waiting, that is little more than its own.
     fn add_own(&self, p: &mut Plan, a: After, site: Site) {
         let sites = || [site].into_iter().chain(a.sites.iter());
+        let least = if a.force { Action::Barrier } else { Action::None };
         let action = sites().map(|s| self.policy.action(s, true)).max().unwrap_or_default();
+        let action = action.max(least);
         if action < Action::Submit {
             return;
         }
@@ -237,6 +239,7 @@ impl<F: Format> Fs<F> {
         }
         // The operation's own site where it asks for a Sync, else the first that does.
         let asks = sites().find(|s| self.policy.action(*s, true) >= Action::Fua);
+        let asks = asks.or(a.force.then_some(site));
         if let Some(site) = asks {
             p.phases.push_back(Phase::Sync { site, cover: Cover::Plan, waited: false });
         }

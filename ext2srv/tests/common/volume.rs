@@ -115,7 +115,7 @@ pub type Plain = Vol<Blocking<Ext2, Dev>>;
 pub type Cold = Vol<AllMiss<Blocking<Ext2, Dev>>>;
 
 fn ctx() -> Ctx {
-    Ctx { now: TIME, cred: None, owner: (1000, 70_000) }
+    Ctx { now: TIME, cred: None, owner: (1000, 70_000), ..Ctx::default() }
 }
 
 /// Mounts an image with a preset.

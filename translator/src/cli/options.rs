@@ -2,8 +2,8 @@
 
 use super::Usage;
 use anyhow::Result;
-use seawall_diskfs::Site;
 use seawall_diskfs::policy::{Action, ClosePolicy, OnError, Policy, SitePolicy, Waited, When};
+use seawall_diskfs::{Atime, AtimeOpts, Site};
 use std::format;
 use std::string::{String, ToString};
 use std::vec::Vec;
@@ -15,15 +15,39 @@ pub struct MountArgs {
     pub read_only: bool,
     /// Write although the volume was not cleanly unmounted.
     pub force: bool,
+    /// Access times.
+    pub atime: AtimeOpts,
+    /// Access lists do not count.
+    pub no_acl: bool,
+    /// No attributes of the `user` name space.
+    pub no_user_xattr: bool,
     /// Options of the format's own, as (name, value).
     pub own: Vec<(String, String)>,
 }
 
-const COMMON: [&str; 8] = ["ro", "rw", "force", "sync", "dirsync", "flush", "noatime", "errors"];
+const COMMON: [&str; 16] = [
+    "ro",
+    "rw",
+    "force",
+    "sync",
+    "dirsync",
+    "flush",
+    "relatime",
+    "noatime",
+    "strictatime",
+    "nodiratime",
+    "diratime",
+    "acl",
+    "noacl",
+    "user_xattr",
+    "nouser_xattr",
+    "errors",
+];
 
 /// Reads options and applies those that change the policy, whose name then says so.
 pub(super) fn apply(list: &[String], own: &[&str], policy: &mut Policy) -> Result<MountArgs> {
     let mut args = MountArgs::default();
+    args.atime.when = Atime::Relative;
     let given = |name: &str| list.iter().any(|o| o == name);
     if given("ro") && given("rw") {
         return Err(Usage("-o ro,rw: these contradict each other".to_string()).into());
@@ -34,8 +58,12 @@ pub(super) fn apply(list: &[String], own: &[&str], policy: &mut Policy) -> Resul
             "ro" => args.read_only = true,
             "rw" => args.read_only = false,
             "force" => args.force = true,
-            // Access times are not kept.
-            "noatime" => {}
+            "relatime" => args.atime.when = Atime::Relative,
+            "noatime" => args.atime.when = Atime::Never,
+            "strictatime" => args.atime.when = Atime::Always,
+            "diratime" | "nodiratime" => args.atime.no_dirs = name == "nodiratime",
+            "acl" | "noacl" => args.no_acl = name == "noacl",
+            "user_xattr" | "nouser_xattr" => args.no_user_xattr = name == "nouser_xattr",
             "sync" => {
                 let changes = Site::ALL.iter().filter(|s| **s != Site::Periodic);
                 changes.for_each(|s| barrier(policy, *s));

@@ -6,7 +6,7 @@ use crate::server::{Device, Places, ServeOptions, serve};
 use crate::session::not_durable;
 use anyhow::{Context, Result};
 use seawall_blockdev::BlockDev;
-use seawall_diskfs::{Fs, MountOpts};
+use seawall_diskfs::{Atime, Fs, MountOpts};
 use seawall_store::cli::say;
 use seawall_store::{OpenOptions, open};
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ impl Job<'_> {
         let mut policy = policy::load(self.policy)?;
         let mut list: Vec<String> = self.options.to_vec();
         let mut own = V::own_options().to_vec();
-        let kernel = if self.mount.is_some() {
+        let mut kernel = if self.mount.is_some() {
             let kernel = fuse::Options::take(&mut list);
             let name = |o: &String| o.split('=').next().unwrap_or(o).to_string();
             if let Some(o) = list.iter().find(|o| fuse::Options::NAMES.contains(&&*name(o))) {
@@ -54,6 +54,8 @@ impl Job<'_> {
             fuse::Options::default()
         };
         let mount = options::apply(&list, &own, &mut policy)?;
+        kernel.acl = kernel.checks && !mount.no_acl;
+        kernel.noatime = mount.atime.when == Atime::Never;
         let client_name = format!("{}[{}]", V::PROGRAM, std::process::id());
         let read_only = mount.read_only;
         let opening = OpenOptions { read_only, client_name, ..OpenOptions::default() };
@@ -62,7 +64,14 @@ impl Job<'_> {
         let why = V::read_only_because(&volume).filter(|_| !mount.read_only);
         let (caps, seqs) = (device.caps(), device.seqs());
         let no_close = kernel.no_close;
-        let opts = MountOpts { read_only, no_close, ..MountOpts::new(policy) };
+        let opts = MountOpts {
+            read_only,
+            no_close,
+            atime: mount.atime,
+            acl: !mount.no_acl,
+            user_xattr: !mount.no_user_xattr,
+            ..MountOpts::new(policy)
+        };
         let fs = Fs::new(volume, caps, seqs, opts).with_context(|| self.store.to_string())?;
 
         let durable =

@@ -4,10 +4,10 @@ use super::pipe::{Client, Outgoing};
 use super::{ClientError, ROOT};
 use crate::protocol::{
     Attach, Control, ControlReply, Create, Link, Mkdir, Mknod, NodeReply, Open, ReaddirReply,
-    Rename, Symlink, Walk, WalkReply, flags, limit, op,
+    Rename, Symlink, Walk, WalkReply, Xattr, XattrReply, flags, limit, op,
 };
 use seawall_blockdev::PageBuf;
-use seawall_diskfs::{Attr, Cred, Kind, OpenFlags, RenameFlags, SetAttr, StatFs};
+use seawall_diskfs::{Attr, Cred, Kind, OpenFlags, RenameFlags, SetAttr, StatFs, XattrHow};
 use seawall_ipc::{Request, Status, decode_body};
 use std::string::{String, ToString};
 use std::vec::Vec;
@@ -386,6 +386,59 @@ impl Client {
         let (name, to_name) = (from.1.to_vec(), to.1.to_vec());
         let body = self.body(&Rename { name, to_fid: to.0, to_name, flags })?;
         self.tell(on(op::RENAME, from.0), body).map(|_| ())
+    }
+
+    /// Value of an extended attribute.
+    ///
+    /// # Errors
+    /// ENODATA; as [`Client::attach`].
+    pub fn getxattr(&mut self, fid: u32, name: &[u8]) -> Result<Vec<u8>> {
+        match self.xattr(fid, &Xattr::Get { name: name.to_vec() })? {
+            XattrReply::Value(value) => Ok(value),
+            _ => Err(self.peer("an attribute without a value")),
+        }
+    }
+
+    /// Names of extended attributes.
+    ///
+    /// # Errors
+    /// As [`Client::attach`].
+    pub fn listxattr(&mut self, fid: u32) -> Result<Vec<Vec<u8>>> {
+        match self.xattr(fid, &Xattr::List)? {
+            XattrReply::Names(names) => Ok(names),
+            _ => Err(self.peer("a list of attributes that is none")),
+        }
+    }
+
+    /// Sets an extended attribute.
+    ///
+    /// # Errors
+    /// EEXIST and ENODATA as `how` says; ENOSPC; as [`Client::attach`].
+    pub fn setxattr(&mut self, fid: u32, name: &[u8], value: &[u8], how: XattrHow) -> Result<()> {
+        let (name, value) = (name.to_vec(), value.to_vec());
+        self.xattr(fid, &Xattr::Set { name, value, how }).map(|_| ())
+    }
+
+    /// Takes an extended attribute away.
+    ///
+    /// # Errors
+    /// ENODATA; as [`Client::attach`].
+    pub fn removexattr(&mut self, fid: u32, name: &[u8]) -> Result<()> {
+        self.xattr(fid, &Xattr::Remove { name: name.to_vec() }).map(|_| ())
+    }
+
+    fn xattr(&mut self, fid: u32, what: &Xattr) -> Result<XattrReply> {
+        let body = self.body(what)?;
+        self.ask(on(op::XATTR, fid), body)
+    }
+
+    /// Inode flags (`FS_*_FL`), after setting them if `set` is given.
+    ///
+    /// # Errors
+    /// EPERM; EOPNOTSUPP where the format has none; as [`Client::attach`].
+    pub fn inode_flags(&mut self, fid: u32, set: Option<u32>) -> Result<u32> {
+        let body = self.body(&set)?;
+        self.ask(on(op::FLAGS, fid), body)
     }
 
     /// fsync, or fdatasync. Returns the durable sequence.

@@ -1,7 +1,7 @@
 //! Sending and receiving.
 
 use super::error::ClientError;
-use crate::protocol::{DIALECT, Hello, HelloReply, Version, limit, op};
+use crate::protocol::{DIALECT, FEATURES, Hello, HelloReply, Version, limit, op};
 use rustix::event::{PollFd, PollFlags, poll};
 use seawall_blockdev::PageBuf;
 use seawall_ipc::conn::{Receiver, RecvError, Sent, send_now};
@@ -136,7 +136,7 @@ impl Client {
 
     fn greet(&mut self, name: &str) -> Result<(), ClientError> {
         let version = Version::CURRENT as u16;
-        let hello = Hello { version, offered: 0, required: 0, client: name.to_string() };
+        let hello = Hello { version, offered: FEATURES, required: 0, client: name.to_string() };
         let request = Request { op: op::HELLO, ..Request::default() };
         let reply = self.wait_for(request, self.body(&hello)?)?;
         if reply.status == Status::EPROTO {

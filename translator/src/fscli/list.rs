@@ -5,6 +5,7 @@ use crate::cli::print;
 use crate::client::Client;
 use anyhow::Result;
 use seawall_diskfs::{Attr, Kind, Timestamp};
+use seawall_ipc::Status;
 use seawall_store::name::format_size;
 use serde_json::{Value, json};
 use std::format;
@@ -71,7 +72,7 @@ fn exact(t: Timestamp) -> String {
     format!("{}.{:09}", time_text(t), t.nanos)
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(super) fn text(bytes: &[u8]) -> String {
     // A name from the server must not move the cursor of a terminal.
     String::from_utf8_lossy(bytes).chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
@@ -179,6 +180,19 @@ impl Lister<'_> {
     }
 }
 
+/// Inode flags and names of attributes, where server and format have them.
+fn extra(client: &mut Client, fid: u32) -> Result<(u32, Vec<Vec<u8>>)> {
+    let flags = match client.inode_flags(fid, None) {
+        Err(e) if e.is(Status::EOPNOTSUPP) => 0,
+        other => other?,
+    };
+    let names = match client.listxattr(fid) {
+        Err(e) if e.is(Status::EOPNOTSUPP) => Vec::new(),
+        other => other?,
+    };
+    Ok((flags, names))
+}
+
 pub(super) fn stat(targets: &[Target], as_json: bool) -> Result<()> {
     let mut values = Vec::new();
     let mut out = String::new();
@@ -187,8 +201,15 @@ pub(super) fn stat(targets: &[Target], as_json: bool) -> Result<()> {
         let found = client.find(&target.path, false)?;
         let a = found.attr;
         let link = readlink(&mut client, found.fid, &a)?;
+        let (flags, names) = extra(&mut client, found.fid)?;
         client.clunk(found.fid)?;
-        values.push(value(&target.path, &a, link.as_deref()));
+        let mut v = value(&target.path, &a, link.as_deref());
+        if let Some(map) = v.as_object_mut() {
+            map.insert("flags".into(), flags.into());
+            let names: Vec<String> = names.iter().map(|n| text(n)).collect();
+            map.insert("xattrs".into(), names.into());
+        }
+        values.push(v);
         let arrow = link.map_or_else(String::new, |l| format!(" -> {}", text(&l)));
         out.push_str(&format!(
             "path   {}{arrow}\nkind   {}\nsize   {} in {} of 512 bytes\n\
@@ -211,6 +232,12 @@ pub(super) fn stat(targets: &[Target], as_json: bool) -> Result<()> {
         ));
         if let Some(b) = a.btime {
             out.push_str(&format!("btime  {}\n", exact(b)));
+        }
+        if flags != 0 {
+            out.push_str(&format!("flags  {flags:#x}\n"));
+        }
+        for name in names {
+            out.push_str(&format!("xattr  {}\n", text(&name)));
         }
         Ok(())
     });

@@ -137,8 +137,9 @@ pub(super) fn errno(e: &FsError) -> Errno {
     Errno::from_i32(e.errno())
 }
 
-/// The kernel keeps the place of appends, and writes pages back through any handle: `append` is
-/// never set. With its writeback cache it reads through handles that are open for writing only.
+/// `append` counts when the file is opened only: the kernel keeps the place of appends, and writes
+/// pages back through any handle. With its writeback cache it reads through handles that are open
+/// for writing only.
 pub(super) fn open_flags(flags: i32, kernel_writeback: bool) -> OpenFlags {
     let bits = rustix::fs::OFlags::from_bits_retain(flags.cast_unsigned());
     let mode = bits & rustix::fs::OFlags::RWMODE;
@@ -152,7 +153,7 @@ pub(super) fn open_flags(flags: i32, kernel_writeback: bool) -> OpenFlags {
     OpenFlags {
         read: mode != rustix::fs::OFlags::WRONLY || kernel_writeback,
         write,
-        append: false,
+        append: bits.contains(rustix::fs::OFlags::APPEND),
         truncate: false,
         exclusive: bits.contains(rustix::fs::OFlags::EXCL),
         sync,

@@ -1,8 +1,10 @@
 //! The kernel's requests.
 
+use super::attrs;
 use super::convert::{self, Numbers, attr, errno, generation};
 use super::{FOREVER, IO_BYTES, Options};
 use crate::server::{Engine, EngineHost, now};
+use crate::session::Change;
 use fuser::{
     Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
     LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
@@ -46,6 +48,8 @@ pub(super) struct Fuse<F: Format> {
     /// Held for reading while inodes that the kernel forgot are freed. Whoever finds no space waits
     /// for that: the kernel was first told that the file is gone.
     pub(super) freeing: Arc<RwLock<()>>,
+    /// Nodes can have extended attributes.
+    pub(super) has_xattrs: bool,
     pub(super) root: Arc<PathBuf>,
     pub(super) dev: Arc<AtomicU64>,
 }
@@ -58,8 +62,8 @@ pub(super) fn fail<F: Format>(engine: &Engine<F>, e: &FsError) -> Errno {
     errno(e)
 }
 
-fn ctx(req: &Request) -> Ctx {
-    Ctx { now: now(), cred: None, owner: (req.uid(), req.gid()) }
+pub(super) fn ctx(req: &Request) -> Ctx {
+    Ctx { now: now(), owner: (req.uid(), req.gid()), ..Ctx::default() }
 }
 
 fn plain<T>(value: T) -> Done<T> {
@@ -88,7 +92,7 @@ impl<F: Format> Fuse<F> {
     }
 
     /// As `run`, for what takes space.
-    fn take<T>(
+    pub(super) fn take<T>(
         &self,
         ctx: &Ctx,
         mut op: impl FnMut(&mut Fs<F>, &mut Ticket) -> Attempt<Done<T>>,
@@ -108,9 +112,9 @@ impl<F: Format> Fuse<F> {
         dir: INodeNo,
         name: &OsStr,
         node: NewNode<'_>,
-        mode: u32,
+        (mode, umask): (u32, u32),
     ) -> Result<Attr> {
-        let (ctx, dir) = (ctx(req), self.numbers.ino(dir));
+        let (ctx, dir) = (Ctx { umask, ..ctx(req) }, self.numbers.ino(dir));
         self.take(&ctx, |fs, t| {
             let done = fs.create(&ctx, dir, name.as_bytes(), node, mode, t)?;
             fs.hold(done.value.ino);
@@ -205,6 +209,10 @@ impl<F: Format> Filesystem for Fuse<F> {
         if self.options.kernel_writeback {
             wanted |= InitFlags::FUSE_WRITEBACK_CACHE;
         }
+        if self.has_xattrs && self.options.acl {
+            // A default access list takes the place of the umask, so that arrives with the mode.
+            wanted |= InitFlags::FUSE_POSIX_ACL | InitFlags::FUSE_DONT_MASK;
+        }
         let wanted = wanted & config.capabilities();
         let refused = |what: &str| io::Error::other(std::format!("the kernel refuses {what}"));
         config.add_capabilities(wanted).map_err(|f| refused(&std::format!("{f:?}")))?;
@@ -278,7 +286,7 @@ impl<F: Format> Filesystem for Fuse<F> {
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
-        _umask: u32,
+        umask: u32,
         rdev: u32,
         reply: ReplyEntry,
     ) {
@@ -290,7 +298,7 @@ impl<F: Format> Filesystem for Fuse<F> {
             Some(k @ (Kind::Fifo | Kind::Socket)) => NewNode::Special(k, (0, 0)),
             _ => return reply.error(Errno::EINVAL),
         };
-        self.entry(reply, self.make(req, parent, name, node, mode & 0o7777));
+        self.entry(reply, self.make(req, parent, name, node, (mode & 0o7777, umask)));
     }
 
     fn mkdir(
@@ -299,10 +307,10 @@ impl<F: Format> Filesystem for Fuse<F> {
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
-        _umask: u32,
+        umask: u32,
         reply: ReplyEntry,
     ) {
-        self.entry(reply, self.make(req, parent, name, NewNode::Dir, mode & 0o7777));
+        self.entry(reply, self.make(req, parent, name, NewNode::Dir, (mode & 0o7777, umask)));
     }
 
     fn unlink(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -322,7 +330,7 @@ impl<F: Format> Filesystem for Fuse<F> {
         reply: ReplyEntry,
     ) {
         let node = NewNode::Symlink(target.as_os_str().as_bytes());
-        self.entry(reply, self.make(req, parent, link_name, node, 0o777));
+        self.entry(reply, self.make(req, parent, link_name, node, (0o777, 0)));
     }
 
     fn rename(
@@ -375,7 +383,17 @@ impl<F: Format> Filesystem for Fuse<F> {
     fn open(&self, req: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let (ctx, ino) = (ctx(req), self.numbers.ino(ino));
         let how = convert::open_flags(flags.0, self.options.kernel_writeback);
-        match self.run(&ctx, |fs, t| fs.open(&ctx, ino, how, t)) {
+        let mut accessed = false;
+        let opened = self.run(&ctx, |fs, t| {
+            accessed |= how.read && fs.note_access(&ctx, ino, t)?;
+            let done = fs.open(&ctx, ino, how, t)?;
+            fs.host_keeps_place(done.value, self.options.kernel_writeback);
+            Ok(done)
+        });
+        if accessed {
+            self.engine.announce(&[Change::Attr(ino)]);
+        }
+        match opened {
             Ok(h) => reply.opened(self.keep(h), self.opened(how.write)),
             Err(e) => reply.error(e),
         }
@@ -387,15 +405,16 @@ impl<F: Format> Filesystem for Fuse<F> {
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
-        _umask: u32,
+        umask: u32,
         flags: i32,
         reply: ReplyCreate,
     ) {
-        let (ctx, dir) = (ctx(req), self.numbers.ino(parent));
+        let (ctx, dir) = (Ctx { umask, ..ctx(req) }, self.numbers.ino(parent));
         let how = convert::open_flags(flags, self.options.kernel_writeback);
         let made = self.take(&ctx, |fs, t| {
             let done = fs.create_open(&ctx, dir, name.as_bytes(), mode & 0o7777, how, t)?;
             fs.hold(done.value.0.ino);
+            fs.host_keeps_place(done.value.1, self.options.kernel_writeback);
             Ok(done)
         });
         match made {
@@ -557,27 +576,36 @@ impl<F: Format> Filesystem for Fuse<F> {
     // ENOSYS is remembered by the kernel: it answers EOPNOTSUPP itself from then on.
     fn setxattr(
         &self,
-        _req: &Request,
-        _ino: INodeNo,
-        _name: &OsStr,
-        _value: &[u8],
-        _flags: i32,
+        req: &Request,
+        ino: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
         _position: u32,
         reply: ReplyEmpty,
     ) {
-        reply.error(Errno::ENOSYS);
+        if !self.has_xattrs {
+            return reply.error(Errno::ENOSYS);
+        }
+        answer(reply, self.set_attribute(req, ino, (name, value), flags));
     }
 
-    fn getxattr(&self, _: &Request, _: INodeNo, _: &OsStr, _size: u32, reply: ReplyXattr) {
-        reply.error(Errno::ENOSYS);
+    fn getxattr(&self, req: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        if !self.has_xattrs {
+            return reply.error(Errno::ENOSYS);
+        }
+        attrs::sized(reply, size, self.attribute(req, ino, name));
     }
 
-    fn listxattr(&self, _req: &Request, _ino: INodeNo, size: u32, reply: ReplyXattr) {
-        if size == 0 { reply.size(0) } else { reply.data(&[]) }
+    fn listxattr(&self, req: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
+        attrs::sized(reply, size, self.attributes_of(req, ino));
     }
 
-    fn removexattr(&self, _req: &Request, _ino: INodeNo, _name: &OsStr, reply: ReplyEmpty) {
-        reply.error(Errno::ENOSYS);
+    fn removexattr(&self, req: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        if !self.has_xattrs {
+            return reply.error(Errno::ENOSYS);
+        }
+        answer(reply, self.remove_attribute(req, ino, name));
     }
 
     /// ext2 and FAT have no blocks that are allocated and unwritten: EOPNOTSUPP, as the kernel
@@ -632,16 +660,16 @@ impl<F: Format> Filesystem for Fuse<F> {
 
     fn ioctl(
         &self,
-        _req: &Request,
-        _ino: INodeNo,
+        req: &Request,
+        ino: INodeNo,
         _fh: FileHandle,
         _flags: fuser::IoctlFlags,
-        _cmd: u32,
-        _in_data: &[u8],
+        command: u32,
+        data: &[u8],
         _out_size: u32,
         reply: fuser::ReplyIoctl,
     ) {
-        reply.error(Errno::ENOTTY);
+        attrs::flagged(reply, self.inode_flags(req, ino, command, data));
     }
 
     fn poll(

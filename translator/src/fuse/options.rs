@@ -6,7 +6,7 @@ use std::vec::Vec;
 /// How the kernel mounts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Users other than the server's may enter. Always so for root's mounts.
+    /// Users other than the server's may enter. Always so for root's mounts that check.
     pub allow_other: bool,
     /// Set-id bits count.
     pub suid: bool,
@@ -20,6 +20,13 @@ pub struct Options {
     /// FLUSH is not answered, which saves a request at each close; policies with a close action are
     /// refused.
     pub no_close: bool,
+    /// The kernel checks permissions. Without, whoever may enter may do everything, and that is the
+    /// mount's own user alone unless `allow_other` is given; access lists are off.
+    pub checks: bool,
+    /// Access lists count.
+    pub acl: bool,
+    /// What mount(8) shows of access times; the engine keeps them.
+    pub noatime: bool,
 }
 
 impl Default for Options {
@@ -31,6 +38,9 @@ impl Default for Options {
             exec: true,
             kernel_writeback: false,
             no_close: false,
+            checks: true,
+            acl: true,
+            noatime: false,
         }
     }
 }
@@ -46,10 +56,15 @@ impl Options {
         "nodev",
         "exec",
         "noexec",
-        "relatime",
+        "noperm",
         "kernel_writeback",
         "noclose",
     ];
+
+    /// Other users than the mount's may enter.
+    pub(super) fn others(&self) -> bool {
+        self.allow_other || (self.checks && super::system::is_root())
+    }
 
     /// Takes its own out of a list.
     pub fn take(list: &mut Vec<String>) -> Self {
@@ -57,8 +72,7 @@ impl Options {
         list.retain(|name| {
             match name.as_str() {
                 "allow_other" => o.allow_other = true,
-                // Always on; access times are not kept.
-                "default_permissions" | "relatime" => {}
+                "default_permissions" | "noperm" => o.checks = name != "noperm",
                 "suid" | "nosuid" => o.suid = name == "suid",
                 "dev" | "nodev" => o.dev = name == "dev",
                 "exec" | "noexec" => o.exec = name == "exec",

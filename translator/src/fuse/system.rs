@@ -46,15 +46,19 @@ pub(super) fn mount(dir: &Path, spec: &Spec) -> Result<OwnedFd, MountError> {
     let o = spec.options;
     let (uid, gid) = (rustix::process::getuid(), rustix::process::getgid());
     let mut data = format!(
-        "fd={},rootmode=40000,user_id={},group_id={},default_permissions,max_read={IO_BYTES}",
+        "fd={},rootmode=40000,user_id={},group_id={},max_read={IO_BYTES}",
         device.as_raw_fd(),
         uid.as_raw(),
         gid.as_raw(),
     );
-    if o.allow_other || is_root() {
+    if spec.options.others() {
         data.push_str(",allow_other");
     }
-    let mut flags = MountFlags::NOATIME;
+    if o.checks {
+        data.push_str(",default_permissions");
+    }
+    let mut flags = MountFlags::empty();
+    flags.set(MountFlags::NOATIME, o.noatime);
     flags.set(MountFlags::RDONLY, spec.read_only);
     flags.set(MountFlags::NOSUID, !o.suid);
     flags.set(MountFlags::NODEV, !o.dev);

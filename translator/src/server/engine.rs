@@ -201,7 +201,7 @@ impl<F: Format> Engine<F> {
     /// # Errors
     /// `Corrupt` with the place; `Io`.
     pub fn check(&self) -> Result<(), FsError> {
-        let ctx = Ctx { now: now(), cred: None, owner: (0, 0) };
+        let ctx = Ctx { now: now(), cred: None, owner: (0, 0), ..Ctx::default() };
         self.mounted(|host| driver::check_mount(host, &ctx)).unwrap_or(Ok(()))
     }
 
@@ -211,7 +211,7 @@ impl<F: Format> Engine<F> {
         if self.lock().is_read_only() {
             return;
         }
-        let ctx = Ctx { now: now(), cred: None, owner: (0, 0) };
+        let ctx = Ctx { now: now(), cred: None, owner: (0, 0), ..Ctx::default() };
         match self.mounted(|host| driver::recover(host, &ctx)) {
             None | Some(Ok(0)) => {}
             Some(Ok(n)) => tracing::info!("{n} inodes without a name freed"),
@@ -231,7 +231,7 @@ impl<F: Format> Engine<F> {
         if let Some(done) = &*gate {
             return done.clone();
         }
-        let ctx = Ctx { now: now(), cred: None, owner: (0, 0) };
+        let ctx = Ctx { now: now(), cred: None, owner: (0, 0), ..Ctx::default() };
         self.lock().unhold_all();
         let done = driver::unmount(&mut self.host(), &ctx);
         log(&self.lock().take_events());
