@@ -13,6 +13,7 @@ extern crate alloc;
 
 pub mod bytes;
 mod cache;
+pub mod check;
 mod data;
 mod dirindex;
 pub mod driver;
