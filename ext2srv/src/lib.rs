@@ -31,6 +31,7 @@ mod balloc;
 mod bitmap;
 mod blockmap;
 mod checksum;
+pub mod check;
 #[cfg(feature = "std")]
 pub mod command;
 mod dir;
