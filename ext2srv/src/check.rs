@@ -85,6 +85,8 @@ struct Check<'a> {
     dirs: Vec<Dir>,
     /// Groups whose inode table could not be read in full.
     blind: BTreeSet<u32>,
+    /// Groups whose descriptor calls an inode unused that has a name.
+    disowned: BTreeSet<u32>,
     /// Attribute block -> its own count of owners, owners found.
     attrs: BTreeMap<u64, (u32, u32)>,
     /// A block with more than one owner was found.
@@ -125,6 +127,7 @@ pub fn check(
         groups: Vec::new(),
         dirs: Vec::new(),
         blind: BTreeSet::new(),
+        disowned: BTreeSet::new(),
         attrs: BTreeMap::new(),
         any_shared: false,
     };

@@ -233,8 +233,13 @@ impl Check<'_> {
         if let Some(kind) = wrong {
             self.add(at(kind));
         }
+        let (group, index) = self.geo.inode_place(r.ino);
+        let disowned = self.desc(group).disowns(index, self.geo.inodes_per_group);
+        if disowned && self.disowned.insert(group) {
+            self.add(at(Kind::UninitUse).group(group));
+        }
         if !node.used {
-            if !self.blind.contains(&self.geo.inode_place(r.ino).0) {
+            if !disowned && !self.blind.contains(&group) {
                 self.add(at(Kind::NameUnused));
             }
             return Ok(true);

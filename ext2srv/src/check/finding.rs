@@ -51,7 +51,7 @@ kinds! {
     Superblock = Damage, "superblock", "the superblock cannot be right";
     DeviceShort = Damage, "device_short", "the device ends before the volume";
     UnknownFeature = Repairable, "unknown_feature", "a feature that is not known";
-    RecoverWithout = Damage, "recover_without", "needs_recovery is set but there is no journal";
+    JournalWithout = Damage, "journal_without", "the superblock speaks of a journal but has none";
     OrphanFile = Repairable, "orphan_file", "the orphan_file feature is set but there is no journal";
     JournalInode = Damage, "journal_inode", "the journal's inode or first block is damaged";
     ResizeInode = Damage, "resize_inode", "the inode of reserved descriptor blocks is damaged";
@@ -102,6 +102,7 @@ kinds! {
     NameBad = Damage, "name_bad", "a name is empty or holds a slash or zero byte";
     NameDots = Damage, "name_dots", "'.' or '..' a second time";
     NameRange = Damage, "name_range", "a name of an inode that is none for files";
+    UninitUse = Repairable, "uninit_use", "a name of an inode that its group's descriptor calls unused";
     NameUnused = Damage, "name_unused", "a name of an inode that is not in use";
     NameRoot = Damage, "name_root", "a name of the root directory";
     NameSelf = Damage, "name_self", "a name of the directory that holds it";

@@ -15,9 +15,9 @@ const RESIZE_INODE: u32 = 0x10;
 pub(super) const DIR_INDEX: u32 = 0x20;
 const SPARSE_SUPER2: u32 = 0x200;
 const ORPHAN_FILE: u32 = 0x1000;
-/// Compatible features whose meaning is known: dir_prealloc, imagic_inodes, lazy_bg, exclude_bitmap,
-/// fast_commit, stable_inodes, and those above.
-const COMPAT: u32 = 0x1 | 0x2 | 0x40 | 0x100 | 0x400 | 0x800 | 0x123C;
+/// Compatible features whose meaning is known: those above, dir_prealloc, imagic_inodes,
+/// fast_commit, stable_inodes. A checker must know them all, as what it does not know may own blocks.
+const COMPAT: u32 = 0x123C | 0x1 | 0x2 | 0x400 | 0x800;
 
 pub(super) const FILETYPE: u32 = 0x2;
 const RECOVER: u32 = 0x4;
@@ -41,23 +41,10 @@ const METADATA_CSUM: u32 = 0x400;
 const PROJECT: u32 = 0x2000;
 const SHARED_BLOCKS: u32 = 0x4000;
 const VERITY: u32 = 0x8000;
-/// Read-only compatible features whose meaning is known: those above, btree_dir, dir_nlink,
-/// extra_isize, has_snapshot, replica, readonly, orphan_present.
-const RO_COMPAT: u32 = 0x1
-    | 0x2
-    | 0x4
-    | 0x8
-    | 0x10
-    | 0x20
-    | 0x40
-    | 0x80
-    | 0x100
-    | 0x400
-    | 0x800
-    | 0x1000
-    | 0x2000
-    | 0x8000
-    | 0x1_0000;
+/// Read-only compatible features whose meaning is known: those above, dir_nlink, extra_isize,
+/// readonly, orphan_present.
+const RO_COMPAT: u32 =
+    0x1 | 0x2 | 0x8 | 0x10 | 0x20 | 0x40 | 0x100 | 0x400 | 0x1000 | 0x2000 | 0x8000 | 0x1_0000;
 
 /// Creator of a volume that GNU/Hurd made: its inodes keep other things where Linux keeps high
 /// halves.
@@ -270,8 +257,16 @@ impl Geo {
             found.add(Finding::new(Kind::OrphanHead).found(s.u32(0xE8)));
         }
         if self.incompat & RECOVER != 0 {
-            let kind = if self.has_journal() { Kind::NeedsRecovery } else { Kind::RecoverWithout };
-            found.add(Finding::new(kind));
+            let kind = if self.has_journal() { Kind::NeedsRecovery } else { Kind::JournalWithout };
+            found.add(Finding::new(kind).detail(if self.has_journal() {
+                ""
+            } else {
+                "needs_recovery"
+            }));
+        }
+        let named = [0xD0, 0xD4, 0xD8, 0xDC, 0xE0, 0xE4].into_iter().any(|off| s.u32(off) != 0);
+        if named && !self.has_journal() {
+            found.add(Finding::new(Kind::JournalWithout).detail("s_journal_*"));
         }
         if self.compat & ORPHAN_FILE != 0 && !self.has_journal() {
             found.add(Finding::new(Kind::OrphanFile));

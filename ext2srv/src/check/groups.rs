@@ -22,8 +22,10 @@ pub(super) struct Desc {
     pub(super) free_blocks: u32,
     pub(super) free_inodes: u32,
     pub(super) used_dirs: u32,
-    pub(super) unused: u32,
+    unused: u32,
     flags: u16,
+    /// It has flags without the feature that gives them a meaning.
+    stray: bool,
     /// Its structures lie where they may.
     pub(super) sound: bool,
 }
@@ -41,16 +43,27 @@ impl Desc {
             used_dirs: u32::from(d.u16(0x10)) | half(0x30),
             unused: u32::from(d.u16(0x1C)) | half(0x32),
             flags: d.u16(0x12),
+            stray: false,
             sound: true,
         }
     }
 
     pub(super) fn inodes_uninit(&self) -> bool {
-        self.flags & INODE_UNINIT != 0
+        self.flags & INODE_UNINIT != 0 && !self.stray
     }
 
     pub(super) fn blocks_uninit(&self) -> bool {
-        self.flags & BLOCK_UNINIT != 0
+        self.flags & BLOCK_UNINIT != 0 && !self.stray
+    }
+
+    /// Inodes at the table's end that were never in use.
+    pub(super) fn unused(&self) -> u32 {
+        if self.stray { 0 } else { self.unused }
+    }
+
+    /// True when the descriptor calls the inode at `index` unused, whatever that means here.
+    pub(super) fn disowns(&self, index: u32, per_group: u32) -> bool {
+        self.flags & INODE_UNINIT != 0 || index >= per_group.saturating_sub(self.unused)
     }
 
     fn places(&self) -> [u64; 3] {
@@ -88,8 +101,8 @@ impl Check<'_> {
         let mut desc = Desc::parse(Fields(raw), self.geo.wide());
         if !self.geo.uninit() && (desc.flags & 3 != 0 || desc.unused != 0) {
             self.add(Finding::new(Kind::UninitFlag).group(group).block(block));
-            desc.flags = 0;
-            desc.unused = 0;
+            // Whoever goes by the flag misses what is in use there.
+            desc.stray = true;
         }
         self.check_places(group, block, &mut desc);
         desc

@@ -41,7 +41,7 @@ impl<'a> Check<'a> {
             if desc.inodes_uninit() {
                 continue;
             }
-            let inodes = u64::from(self.geo.inodes_per_group.saturating_sub(desc.unused));
+            let inodes = u64::from(self.geo.inodes_per_group.saturating_sub(desc.unused()));
             let bytes = inodes * self.geo.inode_size;
             let mut at = 0;
             while at < bytes {
@@ -155,7 +155,7 @@ impl<'a> Check<'a> {
         let flags = [
             ("imagic", FL_IMAGIC, self.geo.compat & 2 == 0),
             ("extents", FL_EXTENTS, !self.geo.extents()),
-            ("inline_data or casefold", FL_REFUSED, true),
+            ("inline_data, casefold or encrypt", FL_REFUSED, true),
             ("dir_index", FL_INDEX, raw.is_dir() && self.geo.compat & DIR_INDEX == 0),
         ];
         for (what, flag, wrong) in flags {
@@ -274,7 +274,6 @@ impl<'a> Check<'a> {
 
     /// Claims an inode's blocks and compares them with its size and count.
     pub(super) fn check_blocks(&mut self, ino: u32, raw: &Raw<'_>) -> Result<(), FsError> {
-        let attr = self.check_acl(ino, raw)?;
         let misread =
             raw.flags() & FL_EXTENTS != 0 && !self.geo.extents() || raw.flags() & FL_REFUSED != 0;
         let mut used = if misread || !raw.has_map() {
@@ -282,7 +281,21 @@ impl<'a> Check<'a> {
         } else {
             self.claim_map(ino, raw)?
         };
-        used.blocks += u64::from(attr);
+        self.compare_blocks(ino, raw, &mut used)?;
+        if raw.is_dir() && used.blocks == 0 && !misread {
+            self.add(Finding::new(Kind::DirEmpty).inode(ino));
+        }
+        Ok(())
+    }
+
+    /// Adds what belongs to an inode beside its map, and compares with size and count.
+    pub(super) fn compare_blocks(
+        &mut self,
+        ino: u32,
+        raw: &Raw<'_>,
+        used: &mut Use,
+    ) -> Result<(), FsError> {
+        used.blocks += u64::from(self.check_acl(ino, raw)?);
         let translator = raw.translator(&self.geo);
         if translator != 0 {
             self.claim(ino, translator)?;
@@ -292,13 +305,9 @@ impl<'a> Check<'a> {
             let f = Finding::new(Kind::FlagWithout).inode(ino);
             self.add(f.detail("dir_index on a file"));
         }
-        if raw.is_dir() && used.blocks == 0 && !misread {
-            self.add(Finding::new(Kind::DirEmpty).inode(ino));
-            return Ok(());
-        }
-        if !used.broken {
-            self.check_size(ino, raw, &used);
-            self.check_sectors(ino, raw, &used);
+        if !used.broken && !(raw.is_dir() && used.blocks == 0) {
+            self.check_size(ino, raw, used);
+            self.check_sectors(ino, raw, used);
         }
         Ok(())
     }

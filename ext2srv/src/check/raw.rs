@@ -9,10 +9,11 @@ pub(super) const FL_IMAGIC: u32 = 0x2000;
 pub(super) const FL_HUGE_FILE: u32 = 0x4_0000;
 pub(super) const FL_EXTENTS: u32 = 0x8_0000;
 pub(super) const FL_INLINE_DATA: u32 = 0x1000_0000;
-const FL_CASEFOLD: u32 = 0x4000_0000;
+const FL_ENCRYPT: u32 = 0x800;
+pub(super) const FL_CASEFOLD: u32 = 0x4000_0000;
 
 /// Flags that name a feature which the check refuses: on a volume without it they are damage.
-pub(super) const FL_REFUSED: u32 = FL_INLINE_DATA | FL_CASEFOLD;
+pub(super) const FL_REFUSED: u32 = FL_INLINE_DATA | FL_CASEFOLD | FL_ENCRYPT;
 
 /// One inode's bytes.
 #[derive(Clone, Copy)]

@@ -1,11 +1,11 @@
 //! Reserved inodes: bad blocks, reserved descriptor blocks, the journal, quota files.
 
 use super::Check;
-use super::blocks::Claim;
+use super::blocks::{Claim, Use};
 use super::finding::{Finding, Kind};
 use super::geometry::Fields;
 use super::inodes::BAD_INO;
-use super::raw::Raw;
+use super::raw::{FL_CASEFOLD, FL_EXTENTS, Raw};
 use super::tree::{Item, Walk};
 use seawall_diskfs::FsError;
 
@@ -22,21 +22,26 @@ const JOURNAL_MIN: u64 = 1024;
 impl Check<'_> {
     /// An inode below the first one for files, other than the root.
     pub(super) fn reserved(&mut self, ino: u32, raw: &Raw<'_>) -> Result<(), FsError> {
+        let mapped = raw.links() != 0 || matches!(ino, BAD_INO | JOURNAL_INO);
+        let extents = raw.flags() & FL_EXTENTS != 0 && !self.geo.extents() && mapped;
+        if extents || raw.flags() & FL_CASEFOLD != 0 {
+            let f = Finding::new(Kind::FlagWithout).inode(ino);
+            self.add(f.detail("extents or casefold"));
+        }
         let journal = self.geo.has_journal() && self.geo.journal_inum == ino;
         match ino {
             BAD_INO => self.bad_blocks(raw),
             RESIZE_INO => self.resize(raw),
             _ if journal => self.journal(ino, raw),
             _ if self.geo.quota() && self.geo.quota_inode(ino) => self.check_blocks(ino, raw),
+            JOURNAL_INO | 3 | 4 => {
+                if raw.links() != 0 || raw.blocks(&self.geo) != 0 || raw.pointer(0) != 0 {
+                    self.add(Finding::new(Kind::ReservedInode).inode(ino));
+                }
+                Ok(())
+            }
             _ => {
-                let file = raw.links() != 0 || raw.blocks(&self.geo) != 0 || raw.pointer(0) != 0;
-                let in_use = if ino == JOURNAL_INO || self.geo.quota_inode(ino) {
-                    file
-                } else if ino == BOOT_INO {
-                    raw.is_dir()
-                } else {
-                    raw.mode() != 0
-                };
+                let in_use = if ino == BOOT_INO { raw.is_dir() } else { raw.mode() != 0 };
                 if in_use {
                     self.add(Finding::new(Kind::ReservedInode).inode(ino));
                 }
@@ -45,8 +50,8 @@ impl Check<'_> {
         }
     }
 
-    /// Blocks that the medium lost. They belong to no file; some may lie under the volume's own
-    /// structures, and only an inode table can live with that.
+    /// Blocks that the medium lost. They belong to no file, and of the volume's own structures only
+    /// reserved descriptor blocks can live without them.
     fn bad_blocks(&mut self, raw: &Raw<'_>) -> Result<(), FsError> {
         let f = raw.fields();
         if [0, 2, 0x18, 0x1A].into_iter().any(|off| f.u16(off) != 0) || f.u32(0x68) != 0 {
@@ -67,9 +72,10 @@ impl Check<'_> {
                 }
                 Item::Run { block, len, .. } => {
                     for block in block..block.saturating_add(len) {
-                        if !self.in_inode_table(block)
-                            && self.claim(BAD_INO, block)? == Claim::Outside
-                        {
+                        let reserved = self.geo.holds(block)
+                            && self.own.get(self.bit(block))
+                            && !self.needed(block);
+                        if !reserved && self.claim(BAD_INO, block)? == Claim::Outside {
                             break;
                         }
                     }
@@ -79,83 +85,102 @@ impl Check<'_> {
         Ok(())
     }
 
-    fn in_inode_table(&self, block: u64) -> bool {
-        if !self.geo.holds(block) || !self.own.get(self.bit(block)) {
-            return false;
-        }
-        let len = self.geo.table_blocks();
-        let inside = |start: u64| (start..start.saturating_add(len)).contains(&block);
-        self.groups.iter().any(|d| d.sound && inside(d.inode_table))
+    /// True for a block of superblock, descriptors, bitmaps or inode tables.
+    fn needed(&self, block: u64) -> bool {
+        let table = self.geo.table_blocks();
+        let old = self.geo.old_desc_blocks();
+        self.groups.iter().zip(0u32..).any(|(d, group)| {
+            let start = self.geo.group_start(group);
+            let head = self.geo.has_super(group) && (start..=start + old).contains(&block);
+            let inside = (d.inode_table..d.inode_table.saturating_add(table)).contains(&block);
+            head || (d.sound && (inside || block == d.block_bitmap || block == d.inode_bitmap))
+        })
     }
 
     /// The inode that keeps the blocks into which the descriptor table can grow: one tree of height
     /// 2 whose pointer blocks are those of the first group and whose data are their copies.
     fn resize(&mut self, raw: &Raw<'_>) -> Result<(), FsError> {
         let empty = (0..15).all(|n| raw.pointer(n) == 0);
-        if !self.geo.resize_inode() {
-            if !empty {
-                let f = Finding::new(Kind::SuperHint).inode(RESIZE_INO);
-                self.add(f.detail("reserved descriptor blocks without the feature resize_inode"));
-            }
-            if raw.mode() != 0 && !raw.is_file() {
-                self.add(Finding::new(Kind::ReservedInode).inode(RESIZE_INO));
-            }
-            return Ok(());
-        }
-        let double = u64::from(raw.pointer(DOUBLE));
-        let only = (0..15).all(|n| n == DOUBLE || raw.pointer(n) == 0);
-        let mut sound = only && raw.links() != 0 && raw.is_file() && self.geo.holds(double);
-        let mut blocks = 1;
-        if sound {
-            if self.claim(RESIZE_INO, double)? != Claim::First {
+        if self.geo.resize_inode() {
+            let double = u64::from(raw.pointer(DOUBLE));
+            let only = (0..15).all(|n| n == DOUBLE || raw.pointer(n) == 0);
+            let head = only && raw.links() != 0 && raw.is_file() && self.geo.holds(double);
+            if !head || !self.resize_tree(double)? {
+                self.add(Finding::new(Kind::ResizeInode).inode(RESIZE_INO));
                 return Ok(());
             }
-            match self.resize_tree(double)? {
-                Some(n) => blocks += n,
-                None => sound = false,
+        } else if !empty {
+            let f = Finding::new(Kind::SuperHint).inode(RESIZE_INO);
+            self.add(f.detail("reserved descriptor blocks without the feature resize_inode"));
+        }
+        if raw.mode() != 0 && !raw.is_file() {
+            self.add(Finding::new(Kind::ReservedInode).inode(RESIZE_INO));
+        }
+        let mut used = Use::default();
+        if raw.is_file() {
+            self.resize_blocks(raw, &mut used)?;
+        }
+        self.compare_blocks(RESIZE_INO, raw, &mut used)
+    }
+
+    /// Counts the blocks of the tree. Its root alone is claimed: the rest are the groups' own.
+    fn resize_blocks(&mut self, raw: &Raw<'_>, used: &mut Use) -> Result<(), FsError> {
+        let mut nodes = 0;
+        let mut walk = Walk::new(raw.i_block(), raw.by_extents(&self.geo), self.geo.bs);
+        while let Some(item) = walk.next() {
+            match item {
+                Item::Wrong(_) => used.broken = true,
+                Item::Run { file, len, .. } => {
+                    used.blocks += len;
+                    used.last = used.last.max(Some(file + len - 1));
+                    used.last_data = used.last;
+                }
+                Item::Node { block, .. } => {
+                    nodes += 1;
+                    used.blocks += 1;
+                    if block == u64::from(raw.pointer(DOUBLE)) && nodes == 1 {
+                        used.broken |= self.claim(RESIZE_INO, block)? != Claim::First;
+                    }
+                    // A tree of height 2 has no more.
+                    if nodes > self.geo.bs / 4 + 1 || !self.geo.holds(block) {
+                        used.broken = true;
+                        self.add(Finding::new(Kind::ResizeInode).inode(RESIZE_INO).block(block));
+                        return Ok(());
+                    }
+                    if let Some(buf) = self.read_block(block, |f| f.inode(RESIZE_INO))? {
+                        walk.enter(buf);
+                    }
+                }
             }
-        }
-        if !sound {
-            self.add(Finding::new(Kind::ResizeInode).inode(RESIZE_INO));
-            return Ok(());
-        }
-        let right = blocks * (self.geo.bs / 512);
-        let stands = raw.blocks(&self.geo);
-        if stands != right && !self.geo.hurd {
-            let f = Finding::new(Kind::SectorCount).inode(RESIZE_INO);
-            self.add(f.found(stands).right(right));
         }
         Ok(())
     }
 
-    /// Pointers below the tree's root; `None` when one of them is not what it must be.
-    fn resize_tree(&mut self, double: u64) -> Result<Option<u64>, FsError> {
+    /// Whether the pointers below the tree's root are what they must be.
+    fn resize_tree(&mut self, double: u64) -> Result<bool, FsError> {
         let Some(root) = self.read_block(double, |f| f.inode(RESIZE_INO))? else {
-            return Ok(None);
+            return Ok(false);
         };
         let per = self.geo.bs / 4;
         let table = self.geo.desc_blocks();
-        let mut count = 0;
         for i in 0..self.geo.reserved_gdt {
             let block = self.geo.first_block + 1 + table + i;
             let slot = (table + i) % per;
             if u64::from(Fields(&root).u32(slot as usize * 4)) != block {
-                return Ok(None);
+                return Ok(false);
             }
             let Some(leaf) = self.read_block(block, |f| f.inode(RESIZE_INO))? else {
-                return Ok(None);
+                return Ok(false);
             };
-            count += 1;
             let copies = (1..self.geo.groups).filter(|g| self.geo.has_super(*g));
             for (at, group) in copies.take(per as usize).enumerate() {
                 let right = block + u64::from(group) * self.geo.per_group;
                 if u64::from(Fields(&leaf).u32(at * 4)) != right {
-                    return Ok(None);
+                    return Ok(false);
                 }
-                count += 1;
             }
         }
-        Ok(Some(count))
+        Ok(true)
     }
 
     fn journal(&mut self, ino: u32, raw: &Raw<'_>) -> Result<(), FsError> {
