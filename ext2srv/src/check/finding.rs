@@ -70,7 +70,7 @@ kinds! {
     SetDtime = Repairable, "set_dtime", "an inode in use has a deletion time";
     FieldNotZero = Repairable, "field_not_zero", "a field that must be zero is not";
     FlagWithout = Repairable, "flag_without", "a flag whose feature is not set";
-    TimeRange = Repairable, "time_range", "a time before 1970 is written as one after 2310";
+    TimeRange = Note, "time_range", "a time before 1970 is written as one after 2310";
     ExtraSize = Damage, "extra_size", "i_extra_isize does not fit the inode";
     SpecialSize = Repairable, "special_size", "a device, fifo or socket has a size";
     Special = Damage, "special", "a device, fifo or socket carries the flag of a directory or file";

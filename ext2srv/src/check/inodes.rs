@@ -65,13 +65,14 @@ impl<'a> Check<'a> {
         if let Some(buf) = self.dev.read(start, len as usize)? {
             return self.inodes_in(group, at, &buf, f);
         }
-        self.blind.insert(group);
+        // One bad block must not hide its neighbours.
         let mut done = 0;
         while done < len {
             let part = self.geo.bs.min(len - done);
             match self.dev.read(start + done, part as usize)? {
                 Some(buf) => self.inodes_in(group, at + done, &buf, f)?,
                 None => {
+                    self.blind.insert(group);
                     let f = Finding::new(Kind::Unreadable).block((start + done) / self.geo.bs);
                     self.add(f.group(group).detail("inode table"));
                 }
@@ -295,15 +296,15 @@ impl<'a> Check<'a> {
         raw: &Raw<'_>,
         used: &mut Use,
     ) -> Result<(), FsError> {
+        if raw.flags() & FL_INDEX != 0 && raw.file_type() <= 1 {
+            let f = Finding::new(Kind::FlagWithout).inode(ino);
+            self.add(f.detail("dir_index on what is no directory"));
+        }
         used.blocks += u64::from(self.check_acl(ino, raw)?);
         let translator = raw.translator(&self.geo);
         if translator != 0 {
             self.claim(ino, translator)?;
             used.blocks += 1;
-        }
-        if raw.flags() & FL_INDEX != 0 && raw.is_file() {
-            let f = Finding::new(Kind::FlagWithout).inode(ino);
-            self.add(f.detail("dir_index on a file"));
         }
         if !used.broken && !(raw.is_dir() && used.blocks == 0) {
             self.check_size(ino, raw, used);

@@ -93,8 +93,13 @@ impl Image {
         self.put(at, &v.to_le_bytes());
     }
 
-    /// Byte of the block that pointer `n` of an inode leads to.
+    /// Byte of the block that pointer `n` of an inode leads to, or of block `n` of its first extent.
     pub fn block(&self, ino: u32, n: usize) -> usize {
+        let inode = self.inode(ino);
+        if self.u32(inode + 0x20) & 0x8_0000 != 0 {
+            let len = usize::from(self.u16(inode + 40 + 16));
+            return if n < len { (self.u32(inode + 40 + 20) as usize + n) * self.bs } else { 0 };
+        }
         self.u32(self.inode(ino) + 40 + n * 4) as usize * self.bs
     }
 
