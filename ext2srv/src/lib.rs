@@ -30,8 +30,8 @@ extern crate std;
 mod balloc;
 mod bitmap;
 mod blockmap;
-mod checksum;
 pub mod check;
+mod checksum;
 #[cfg(feature = "std")]
 pub mod command;
 mod dir;

@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn bits_are_kept_and_paid_for() {
-        let mut budget = Budget::new(20_000);
+        let mut budget = Budget::new(15_000);
         let mut bits = Bits::new(1 << 20, &mut budget).unwrap();
         for n in [0, 7, 8, 40_000, (1 << 20) - 1] {
             assert!(!bits.get(n));

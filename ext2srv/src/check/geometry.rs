@@ -2,6 +2,7 @@
 //! check goes on wherever the rest of the volume can still be found.
 
 use super::finding::{Finding, Kind};
+use crate::checksum::{crc16, crc32c};
 use crate::superblock::{GOOD_OLD_FIRST_INO, GOOD_OLD_INODE_SIZE, MAGIC, sparse_copy};
 use crate::superblock::{STATE_ERROR, STATE_VALID};
 use alloc::borrow::Cow;
@@ -50,6 +51,17 @@ const RO_COMPAT: u32 =
 /// halves.
 const OS_HURD: u32 = 1;
 
+/// How group descriptors are summed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Sum {
+    #[default]
+    None,
+    /// `uninit_bg`: over the volume's identity, the group's number and the descriptor.
+    Crc16([u8; 16]),
+    /// `metadata_csum`: begins with this seed.
+    Crc32c(u32),
+}
+
 /// Numbers of the superblock that the check relies on.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Geo {
@@ -78,6 +90,7 @@ pub(super) struct Geo {
     pub(super) unsigned_hash: bool,
     pub(super) free_blocks: u64,
     pub(super) free_inodes: u64,
+    sum: Sum,
     /// A deletion time below the number of inodes cannot be a time.
     pub(super) low_dtime: bool,
 }
@@ -131,6 +144,12 @@ impl Geo {
         }
         let mut geo = Self::fields(s);
         features(&geo, found)?;
+        if geo.metadata_csum() {
+            let sum = crc32c(!0, bytes.get(..0x3FC).unwrap_or_default());
+            if s.u8(0x175) != 1 || s.u32(0x3FC) != sum {
+                bad(found, "s_checksum", u64::from(s.u32(0x3FC)));
+            }
+        }
         if !geo.numbers(s, device_size, found) {
             return Ok(None);
         }
@@ -172,6 +191,7 @@ impl Geo {
             unsigned_hash: s.u32(0x160) & 2 != 0,
             free_blocks: u64::from(s.u32(0xC)) | high(0x158),
             free_inodes: u64::from(s.u32(0x10)),
+            sum: sum_of(s, incompat, s.u32(0x64)),
             low_dtime: stamps.into_iter().all(|t| t == 0 || t >= inodes),
         }
     }
@@ -317,6 +337,24 @@ impl Geo {
         self.ro_compat & METADATA_CSUM != 0
     }
 
+    /// What the checksum of a group's descriptor must be; `None` without checksums.
+    pub(super) fn desc_sum(&self, group: u32, desc: &[u8]) -> Option<u16> {
+        let head = desc.get(..0x1E).unwrap_or_default();
+        let tail = desc.get(0x20..).unwrap_or_default();
+        let number = group.to_le_bytes();
+        match self.sum {
+            Sum::None => None,
+            Sum::Crc16(uuid) => {
+                let parts = [&uuid[..], &number, head, tail];
+                Some(parts.iter().fold(!0, |crc, part| crc16(crc, part)))
+            }
+            Sum::Crc32c(seed) => {
+                let parts = [&number[..], head, &[0, 0], tail];
+                Some(parts.iter().fold(seed, |crc, part| crc32c(crc, part)) as u16)
+            }
+        }
+    }
+
     /// True when groups can be marked uninitialized.
     pub(super) fn uninit(&self) -> bool {
         self.ro_compat & (GDT_CSUM | METADATA_CSUM) != 0
@@ -411,6 +449,18 @@ impl Geo {
     }
 }
 
+fn sum_of(s: Fields<'_>, incompat: u32, ro_compat: u32) -> Sum {
+    let uuid: [u8; 16] = core::array::from_fn(|i| s.u8(0x68 + i));
+    if ro_compat & METADATA_CSUM != 0 {
+        let seeded = incompat & CSUM_SEED != 0;
+        Sum::Crc32c(if seeded { s.u32(0x270) } else { crc32c(!0, &uuid) })
+    } else if ro_compat & GDT_CSUM != 0 {
+        Sum::Crc16(uuid)
+    } else {
+        Sum::None
+    }
+}
+
 /// Refuses what cannot be read and notes what is not looked at.
 fn features(geo: &Geo, found: &mut Found) -> Result<(), FsError> {
     let unread = crate::features::incompat_names(geo.incompat & !INCOMPAT);
@@ -429,7 +479,7 @@ fn features(geo: &Geo, found: &mut Found) -> Result<(), FsError> {
     }
     let mut skip = |name| found.add(Finding::new(Kind::NotChecked).detail(name));
     let notes = [
-        (geo.metadata_csum(), "metadata_csum: the checksums"),
+        (geo.metadata_csum(), "metadata_csum: checksums but those of superblock and descriptors"),
         (geo.quota() || geo.ro_compat & PROJECT != 0, "quota: the quota files' content"),
         (geo.ro_compat & VERITY != 0, "verity: the hash trees"),
         (geo.has_journal() && geo.compat & ORPHAN_FILE != 0, "orphan_file: its content"),

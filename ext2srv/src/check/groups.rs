@@ -99,6 +99,11 @@ impl Check<'_> {
             return Desc::default();
         };
         let mut desc = Desc::parse(Fields(raw), self.geo.wide());
+        let (sum, stands) = (self.geo.desc_sum(group, raw), Fields(raw).u16(0x1E));
+        if let Some(right) = sum.filter(|s| *s != stands) {
+            let f = Finding::new(Kind::GroupChecksum).group(group).block(block);
+            self.add(f.found(stands).right(right));
+        }
         if !self.geo.uninit() && (desc.flags & 3 != 0 || desc.unused != 0) {
             self.add(Finding::new(Kind::UninitFlag).group(group).block(block));
             // Whoever goes by the flag misses what is in use there.
