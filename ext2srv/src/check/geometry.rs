@@ -284,7 +284,7 @@ impl Geo {
                 "needs_recovery"
             }));
         }
-        let named = [0xD0, 0xD4, 0xD8, 0xDC, 0xE0, 0xE4].into_iter().any(|off| s.u32(off) != 0);
+        let named = [0xD0, 0xD4, 0xD8, 0xDC, 0xE0].into_iter().any(|off| s.u32(off) != 0);
         if named && !self.has_journal() {
             found.add(Finding::new(Kind::JournalWithout).detail("s_journal_*"));
         }

@@ -306,7 +306,7 @@ impl<'a> Check<'a> {
             self.claim(ino, translator)?;
             used.blocks += 1;
         }
-        if !used.broken && !(raw.is_dir() && used.blocks == 0) {
+        if !(used.broken || raw.is_dir() && used.blocks == 0) {
             self.check_size(ino, raw, used);
             self.check_sectors(ino, raw, used);
         }
