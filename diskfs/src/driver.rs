@@ -93,6 +93,10 @@ pub fn run_counted<H: Host, T>(
     mut op: impl FnMut(&mut Fs<H::Format>, &mut Ticket) -> Attempt<Done<T>>,
 ) -> Result<(T, u32), FsError> {
     let out = run_inner(host, ctx, &mut op);
+    if let Err(what @ FsError::Corrupt(_)) = &out {
+        // The caller hears of the damage; a mark that cannot be written changes nothing in that.
+        let _unmarked = run_inner(host, ctx, &mut |fs, t| fs.note_damage(ctx, what, t));
+    }
     reap(host, ctx);
     out
 }

@@ -70,6 +70,12 @@ pub trait Format: Send + 'static {
     /// mount where the format does; setting happens last, after everything else is written.
     fn set_clean(&self, tx: &mut Tx<'_>, clean: bool) -> Attempt<()>;
 
+    /// Notes on disk that the volume was found to contradict itself, so that it is checked before it is
+    /// used again (site `hypermetadata`, stage `Any`). A format that has no such mark does nothing.
+    fn set_damaged(&self, _tx: &mut Tx<'_>) -> Attempt<()> {
+        Ok(())
+    }
+
     /// Checks at mount what every operation relies on (ext2: the group descriptors), so that a
     /// volume which cannot work is refused with its reason.
     fn check_mount(&self, _tx: &mut Tx<'_>) -> Attempt<()> {

@@ -13,7 +13,7 @@ use crate::hash::HashMap;
 use crate::nodes::Nodes;
 use crate::pending::Pending;
 use crate::plan::{After, Plan, PlanId, Running, StepId};
-use crate::policy::{Action, OnUnsupported, Reuse};
+use crate::policy::{Action, OnError, OnUnsupported, Reuse};
 use crate::stats::{Event, FsStats};
 use crate::ticket::Ticket;
 use crate::tx::{Effects, Tx};
@@ -22,7 +22,7 @@ use crate::{
     Wait,
 };
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use seawall_blockdev::{Caps, DevError, Seq, SeqState};
 
@@ -181,6 +181,8 @@ pub struct Fs<F> {
     pub(crate) no_close: bool,
     pub(crate) opts: Kept,
     pub(crate) marked_dirty: bool,
+    /// The volume carries the mark of damage.
+    marked_damaged: bool,
     /// Why the last write that failed did.
     pub(crate) write_error: Option<DevError>,
     pub(crate) orphans: BTreeSet<Ino>,
@@ -233,6 +235,7 @@ impl<F: Format> Fs<F> {
             no_close: opts.no_close,
             opts: Kept { atime: opts.atime, acl: opts.acl, user_xattr: opts.user_xattr },
             marked_dirty: !format.was_clean(),
+            marked_damaged: false,
             write_error: None,
             data: DataCache::new(u64::from(geo.block_size), opts.data_budget),
             nodes,
@@ -486,6 +489,31 @@ impl<F: Format> Fs<F> {
         let done = self.set_clean(ctx, ticket, true)?;
         self.marked_dirty = false;
         Ok(done)
+    }
+
+    /// Follows an operation that met damage: the volume is marked, once, and under
+    /// [`OnError::ReadOnly`] no more changes are made. A volume that is read-only stays untouched.
+    pub fn note_damage(
+        &mut self,
+        ctx: &Ctx,
+        what: &FsError,
+        ticket: &mut Ticket,
+    ) -> Attempt<Done<()>> {
+        if self.marked_damaged || self.read_only {
+            return Ok(Done::plain(()));
+        }
+        let mut tx = self.meta.tx(ticket, ctx.now);
+        self.format.set_damaged(&mut tx)?;
+        let staged = tx.stage();
+        let (upto, sites) = self.apply(staged);
+        self.marked_damaged = true;
+        if self.policy.on_error == OnError::ReadOnly {
+            self.go_read_only(what.to_string());
+        } else {
+            self.push_event(Event::Warning { site: Site::Hypermetadata, what: what.to_string() });
+        }
+        let after = After { upto, sites, hyper: true, ..After::default() };
+        Ok(Done { value: (), after: Some(after), more: false })
     }
 
     fn set_clean(&mut self, ctx: &Ctx, ticket: &mut Ticket, clean: bool) -> Attempt<Done<()>> {

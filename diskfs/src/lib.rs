@@ -14,6 +14,7 @@ extern crate alloc;
 pub mod acl;
 pub mod bytes;
 mod cache;
+pub mod check;
 mod data;
 mod dirindex;
 pub mod driver;

@@ -200,11 +200,12 @@ pub enum OnUnsupported {
     RefuseMount,
 }
 
-/// What the filesystem makes of a failed flush or write.
+/// What the filesystem makes of a failed flush or write, and of damage that an operation meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnError {
-    /// One warning that names the site; the call returns Ok.
+    /// One warning that names the site; the call returns Ok. Damage fails the operation all the
+    /// same.
     Warn,
     /// EIO, once to each open handle.
     #[default]

@@ -1,10 +1,12 @@
 //! The `ext2srv` command, as a function: the shared command line of the servers over this engine.
 //! The binary and whoever embeds it run the same code.
 
+use crate::check::{CheckOptions, check};
 use crate::{Ext2, MkfsOptions, OpenOptions, mkfs};
 use seawall_blockdev::{BlockDev, PageBuf, ReadRun, Tag};
 use seawall_diskfs::FsError;
-use seawall_translator::cli::{self, MkfsArgs, MountArgs, Volume};
+use seawall_diskfs::check::{Item, Progress, Report};
+use seawall_translator::cli::{self, CheckArgs, MkfsArgs, MountArgs, Volume};
 use std::ffi::OsString;
 use std::format;
 use std::process::ExitCode;
@@ -85,6 +87,15 @@ impl Volume for Ext2Server {
 
     fn own_options() -> &'static [&'static str] {
         &OPTIONS
+    }
+
+    fn check(
+        dev: &mut dyn BlockDev,
+        args: &CheckArgs,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Report<Item>, FsError> {
+        let options = CheckOptions { keep: args.keep, memory: args.memory };
+        Ok(check(dev, &options, progress)?.into_items())
     }
 
     fn read_only_because(volume: &Ext2) -> Option<String> {

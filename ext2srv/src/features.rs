@@ -127,6 +127,16 @@ pub(crate) fn refuse_unreadable(incompat: u32, ro_compat: u32) -> Result<(), FsE
     refused(&list)
 }
 
+/// Names of the incompatible features in `bits`.
+pub(crate) fn incompat_names(bits: u32) -> Vec<String> {
+    names(bits, INCOMPAT_NAMES, "incompatible")
+}
+
+/// Names of the read-only compatible features in `bits`.
+pub(crate) fn ro_compat_names(bits: u32) -> Vec<String> {
+    names(bits, RO_COMPAT_NAMES, "read-only")
+}
+
 /// Names of the features that the engine reads and does not write.
 pub(crate) fn only_read(incompat: u32, ro_compat: u32) -> Vec<String> {
     let mut list = names(incompat & !INCOMPAT_WRITTEN, INCOMPAT_NAMES, "incompatible");

@@ -3,7 +3,7 @@
 use crate::Ext2;
 use crate::dirent::NAME_MAX;
 use crate::inode::{FLAGS_SETTABLE, ROOT_INO};
-use crate::superblock::{S_MNT_COUNT, S_MTIME, S_STATE, S_WTIME, STATE_VALID};
+use crate::superblock::{S_MNT_COUNT, S_MTIME, S_STATE, S_WTIME, STATE_ERROR, STATE_VALID};
 use alloc::vec::Vec;
 use seawall_diskfs::bytes::{put, u16_at};
 use seawall_diskfs::{
@@ -47,6 +47,13 @@ impl Format for Ext2 {
                 put(s, S_STATE, &(state | STATE_VALID).to_le_bytes())?;
             }
             put(s, S_WTIME, &now)
+        })
+    }
+
+    fn set_damaged(&self, tx: &mut Tx<'_>) -> Attempt<()> {
+        self.modify_super(tx, |s| {
+            let state = u16_at(s, S_STATE)?;
+            put(s, S_STATE, &(state | STATE_ERROR).to_le_bytes())
         })
     }
 

@@ -29,6 +29,7 @@ extern crate std;
 mod balloc;
 mod bitmap;
 mod blockmap;
+pub mod check;
 mod checksum;
 #[cfg(feature = "std")]
 pub mod command;

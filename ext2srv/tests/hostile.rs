@@ -8,10 +8,11 @@
 mod common;
 
 use common::{TIME, Vol, plain};
-use seawall_blockdev::Numbered;
+use seawall_blockdev::{BlockDev, Numbered};
 use seawall_diskfs::driver::{self, Blocking};
+use seawall_diskfs::policy::OnError;
 use seawall_diskfs::testing::{MemDev, mount};
-use seawall_diskfs::{Ctx, FsError, Kind, SetAttr};
+use seawall_diskfs::{Ctx, Fs, FsError, Kind, MountOpts, PlanReq, Refused, SetAttr, Site};
 use seawall_ext2::{Ext2, OpenOptions};
 use seawall_tests::{Scratch, debugfs, debugfs_write, mke2fs, pattern};
 use std::collections::BTreeSet;
@@ -252,6 +253,73 @@ fn one_error_names_site_and_block() {
     let e = v.read("/f", 12_288, 10).unwrap_err();
     assert!(e.to_string().contains("block map") && e.to_string().contains("99999999"), "{e}");
     v.create("/other").unwrap();
+}
+
+/// The first damage that an operation meets is marked in the superblock; nothing else is written,
+/// what is whole goes on working, and with `errors=remount-ro` nothing is changed any more.
+#[test]
+fn damage_is_marked_and_follows_the_policy() {
+    let dir = Scratch::new();
+    let image = dir.join("image");
+    mke2fs(&image, 2 << 20, &["-b", "1024", "-I", "128"]);
+    let mut v = plain(&image, "default");
+    for d in ["/zero", "/odd", "/over", "/name", "/good"] {
+        v.mkdir(d).unwrap();
+        v.create(&format!("{d}/file")).unwrap();
+    }
+    v.write("/good/file", 0, b"hello, world").unwrap();
+    v.unmount();
+    let mut base = std::fs::read(&image).unwrap();
+    let block = |path: &str| -> usize {
+        let n: usize = debugfs(&image, &format!("bmap {path} 0")).trim().parse().unwrap();
+        n * 1024
+    };
+    let zero = block("/zero");
+    base[zero..zero + 1024].fill(0);
+    base[block("/odd") + 24 + 4] = 13;
+    base[block("/over") + 24 + 5] = 16;
+    let name = block("/name") + 24;
+    base[name + 4..name + 7].copy_from_slice(&[16, 0, 255]);
+    for on_error in [OnError::Fail, OnError::ReadOnly] {
+        let mut policy = seawall_diskfs::policy::preset("default").unwrap();
+        policy.on_error = on_error;
+        let dev = Numbered::new(MemDev::new(base.clone()));
+        let opts = MountOpts::new(policy);
+        let fs = Fs::new(open(&base).unwrap(), dev.caps(), dev.seqs(), opts).unwrap();
+        let ctx = Ctx { now: TIME, cred: None, owner: (0, 0) };
+        let mut v = Vol { host: Blocking { fs, dev }, ctx: ctx.clone(), restarts: 0 };
+        for d in ["/zero", "/odd", "/over", "/name"] {
+            let e = v.list(d).unwrap_err();
+            assert!(matches!(&e, FsError::Corrupt(c) if c.site == "directory block"), "{d}: {e}");
+            assert_eq!(e.errno(), 117);
+            v.create(&format!("{d}/new")).unwrap_err();
+            v.rmdir(d).unwrap_err();
+        }
+        assert_eq!(v.read("/good/file", 0, 100).unwrap(), b"hello, world");
+        driver::run_plan(&mut v.host, PlanReq::Whole(Site::Syncfs)).unwrap();
+        let events = v.host.fs.take_events();
+        assert_eq!(events.len(), 1, "{events:?}");
+        let now = &v.host.dev.get_ref().data;
+        let changed: Vec<usize> = (0..base.len()).filter(|i| base[*i] != now[*i]).collect();
+        // The marks of the superblock alone: times, count of mounts, state.
+        assert!(changed.iter().all(|i| (1024 + 0x2C..1024 + 0x3C).contains(i)), "{changed:?}");
+        assert_eq!(now[1024 + 0x3A] & 2, 2);
+        if on_error == OnError::ReadOnly {
+            assert_eq!(changed, [1024 + 0x3A], "nothing else after the first damage");
+        }
+        let made = v.create("/good/new");
+        if on_error == OnError::ReadOnly {
+            assert_eq!(made.unwrap_err(), FsError::Refused(Refused::ReadOnly));
+        } else {
+            made.unwrap();
+        }
+        driver::unmount(&mut v.host, &ctx).unwrap();
+        let after = v.host.dev.into_inner().data;
+        assert_eq!(after[1024 + 0x3A] & 2, 2, "the next user checks it");
+        let sb = after[1024..2048].try_into().unwrap();
+        let next = Ext2::open(&sb, after.len() as u64, OpenOptions::default()).unwrap();
+        assert!(next.read_only_because()[0].contains("not cleanly unmounted"));
+    }
 }
 
 #[test]

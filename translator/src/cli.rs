@@ -3,6 +3,7 @@
 //! Results go to stdout, everything else to stderr. Exit status 0 on success, 1 on failure with one
 //! line saying what was wrong with which object and what to do, 2 on bad usage.
 
+mod check;
 mod ctl;
 mod mkfs;
 mod mount;
@@ -11,6 +12,7 @@ mod policy;
 mod serve;
 mod show;
 
+pub use check::CheckArgs;
 pub use mkfs::MkfsArgs;
 pub use options::MountArgs;
 pub use policy::load as load_policy;
@@ -18,6 +20,7 @@ pub use seawall_store::name::format_size;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use seawall_blockdev::BlockDev;
+use seawall_diskfs::check::{Item, Progress, Report};
 use seawall_diskfs::{Format, FsError};
 use seawall_store::StoreError;
 use seawall_store::cli::{print_usage, say, start_tracing};
@@ -57,6 +60,20 @@ pub trait Volume {
         None
     }
 
+    /// Checks the volume on a device, which is only read. `progress` is told how far it is.
+    ///
+    /// # Errors
+    /// `Unsupported` for a volume that cannot be checked; `Io` when the device is gone. What is wrong
+    /// with the volume is no error.
+    fn check(
+        dev: &mut dyn BlockDev,
+        args: &CheckArgs,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Report<Item>, FsError> {
+        let _ = (dev, args, progress);
+        Err(FsError::unsupported(format!("check of {}; that comes later", Self::FORMAT)))
+    }
+
     /// Why the volume cannot be written, although that was not asked for; `None` when it can.
     fn read_only_because(volume: &Self::Format) -> Option<String>;
 
@@ -92,15 +109,27 @@ enum Verb {
     /// Mounts the filesystem on a store through FUSE, until it is unmounted, SIGINT, SIGTERM or
     /// `ctl DIR shutdown`.
     Mount(Mount),
-    /// Checks a filesystem (comes later).
-    #[command(disable_help_flag = true)]
-    Check(Later),
+    /// Checks a filesystem that is not in use and changes nothing. Exit status 0: it is consistent;
+    /// 1: it is not, or cannot be checked.
+    Check(Check),
 }
 
 #[derive(Args)]
-struct Later {
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
-    _rest: Vec<OsString>,
+struct Check {
+    /// The store.
+    store: String,
+    /// Replays the journal first (comes later).
+    #[arg(long)]
+    replay: bool,
+    /// Prints JSON.
+    #[arg(long)]
+    json: bool,
+    /// Findings that are listed, of each severity; the rest is counted.
+    #[arg(long, value_name = "N", default_value_t = seawall_diskfs::check::KEEP)]
+    max_findings: usize,
+    /// Memory for bitmaps and tables.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "1G")]
+    memory: u64,
 }
 
 #[derive(Args)]
@@ -242,7 +271,7 @@ pub fn run<V: Volume>(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             Ok(code) => return code,
             Err(e) => Err(e),
         },
-        Verb::Check(_) => Err(later("check", "e2fsck on the image")),
+        Verb::Check(args) => check::run::<V>(&args),
     };
     exit(V::PROGRAM, done)
 }
@@ -252,10 +281,6 @@ fn label(text: &str) -> Result<String, String> {
         0..=16 => Ok(text.into()),
         n => Err(format!("{n} bytes, of at most 16")),
     }
-}
-
-fn later(verb: &str, instead: &str) -> anyhow::Error {
-    anyhow::anyhow!("{verb} comes in a later version; use {instead} for now")
 }
 
 /// Writes a result to stdout.
