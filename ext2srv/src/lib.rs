@@ -39,6 +39,7 @@ mod extents;
 mod features;
 mod format;
 mod group;
+mod htree;
 mod ialloc;
 mod inode;
 mod journal;

@@ -56,6 +56,13 @@ impl Ext2 {
         if moved {
             self.set_parent(tx, source.ino, to_dir)?;
         }
+        // A name that was added may have moved this one to another block.
+        let source = if from_dir == to_dir && target.is_none() {
+            let parent = self.dir_inode(tx, from_dir)?;
+            self.find_known(tx, from_dir, &parent, from_name)?
+        } else {
+            source
+        };
         self.remove_name(tx, from_dir, source)?;
         if moved {
             self.drop_parent_link(tx, from_dir)?;
