@@ -33,12 +33,13 @@ pub mod testing;
 mod ticket;
 mod tx;
 mod types;
+mod windows;
 
 pub use dirindex::{IndexBuild, name_hash};
 pub use epoch::{Epoch, OPEN_EPOCHS_MAX, Stage};
 pub use error::{Attempt, Corrupt, Extent, Fault, FsError, Refused, Wait};
 pub use format::{Format, Geometry, Mapping, Unlinked};
-pub use fs::{Done, Fs, IO_MAX, Listing, MountOpts, ReadPlan, SeekWhat, Segment, Source};
+pub use fs::{Done, Fs, IO_MAX, Listing, MountOpts, ReadPlan, SeekWhat, Segment, Source, Space};
 pub use hash::{FixedHasher, HashMap};
 pub use plan::{After, IoRun, PlanId, PlanReq, Step, StepId};
 pub use policy::Policy;

@@ -18,8 +18,7 @@
 //! Inodes that lost their last name while something holds them stand on the orphan list of ext3, so
 //! that the next mount, or e2fsck, frees what a power loss left.
 //!
-//! Left to later: reserved blocks are reported but given to everybody, `rename`
-//! cannot exchange two names.
+//! Left to later: reserved blocks are reported but given to everybody.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -46,11 +45,13 @@ mod journal;
 mod mkfs;
 mod names;
 mod orphan;
+mod punch;
 mod rename;
 mod superblock;
 mod truncate;
 mod uninit;
 mod volume;
+mod window;
 mod xattr;
 
 pub use mkfs::{MkfsFeatures, MkfsOptions, mkfs};
