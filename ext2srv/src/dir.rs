@@ -463,20 +463,20 @@ impl Ext2 {
         })
     }
 
-    /// Points the record at `spot` to another inode at stage `Link`: one name, old or new.
+    /// Points the record at `spot` to another inode: one name, old or new.
     pub(crate) fn retarget(
         &self,
         tx: &mut Tx<'_>,
         dir: Ino,
         spot: Spot,
-        ino: Ino,
-        kind: Kind,
+        (ino, kind): (Ino, Kind),
+        stage: Stage,
     ) -> Attempt<()> {
         let mut inode = self.dir_inode(tx, dir)?;
         let name = self.dir_limits().name_at(&tx.read(spot.block, WHAT)?, spot.off, spot.block)?;
         self.keeps_tree(tx, dir, &mut inode, &name)?;
         tx.dir_changed(dir);
-        let b = tx.modify(spot.block, WHAT, dirent(dir, Stage::Link))?;
+        let b = tx.modify(spot.block, WHAT, dirent(dir, stage))?;
         self.dir_limits().retarget(b, spot.off, ino.0 as u32, kind)?;
         tx.index_keep(dir);
         let now = tx.now();
