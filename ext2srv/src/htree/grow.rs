@@ -46,10 +46,21 @@ fn cut(items: &[Item], block_size: usize) -> Option<usize> {
     best.map(|(_, _, k)| k)
 }
 
-/// The lowest hash of the upper part, with the bit that says whether the lower one ends with it.
+/// What the entry of the upper part says: a hash above all of the lower part, or the same one with
+/// the bit that says so. Not the lowest hash of the upper part but one between: e2fsck lets a block
+/// hold the hash that the next one begins with, and would not see a name that a power loss left in
+/// both.
 fn upper_hash(items: &[Item], k: usize) -> u32 {
     let hash = |i: usize| items.get(i).map_or(0, |x| x.hash);
-    hash(k) | u32::from(k > 0 && hash(k - 1) == hash(k))
+    let (low, high) = (hash(k.saturating_sub(1)), hash(k));
+    if low == high {
+        return high | 1;
+    }
+    // Both are even.
+    match low + ((high - low) / 2 & !1) {
+        between if between > low => between,
+        _ => high,
+    }
 }
 
 fn put_entries(b: &mut [u8], base: usize, entries: &[Entry]) -> Result<(), FsError> {
