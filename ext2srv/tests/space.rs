@@ -7,14 +7,16 @@
 #[path = "common/volume.rs"]
 mod common;
 
-use common::{Plain, Res, cold, plain};
+use common::{Plain, Res, TIME, Vol, cold, plain};
+use seawall_blockdev::Numbered;
 use seawall_diskfs::driver::Host;
-use seawall_diskfs::{FsError, Refused, RenameFlags, SeekWhat, Space};
-use seawall_ext2::Ext2;
-use seawall_tests::{LoopMount, Scratch, assert_clean, mke2fs, pattern};
+use seawall_diskfs::testing::{MemDev, mount};
+use seawall_diskfs::{Ctx, FsError, Refused, RenameFlags, SeekWhat, Space};
+use seawall_ext2::{Ext2, OpenOptions};
+use seawall_tests::{LoopMount, Scratch, assert_clean, mke2fs, pattern, run, tool};
 
 fn space<H: Host<Format = Ext2>>(
-    v: &mut common::Vol<H>,
+    v: &mut Vol<H>,
     path: &str,
     range: (u64, u64),
     what: Space,
@@ -212,4 +214,53 @@ fn links_end_at_their_limit() {
     assert_eq!(v.stat("/d/f").unwrap().nlink, 32_000);
     v.unmount();
     assert_clean(&image);
+}
+
+/// Bytes that a file of 600 blocks may have after a power loss in the middle of losing some: each
+/// block the old one, or zeroes where it could be gone.
+fn is_between(got: &[u8], old: &[u8], gone: std::ops::Range<usize>) -> bool {
+    got.chunks(1024).zip(old.chunks(1024)).enumerate().all(|(i, (g, o))| {
+        g == &o[..g.len()] || gone.contains(&(i * 1024)) && g.iter().all(|b| *b == 0)
+    })
+}
+
+#[test]
+fn a_power_loss_in_the_middle_of_a_long_shrinking_or_a_hole() {
+    let dir = Scratch::new();
+    let image = dir.join("image");
+    mke2fs(&image, 2 << 20, &["-b", "1024", "-N", "32", "-m", "0"]);
+    let old = pattern(600 << 10, 5);
+    let mut v = plain(&image, "default");
+    v.create("/f").unwrap();
+    v.write("/f", 0, &old).unwrap();
+    v.unmount();
+    let base = std::fs::read(&image).unwrap();
+    for shrinks in [true, false] {
+        for limit in 0.. {
+            let sb: [u8; 1024] = base[1024..2048].try_into().unwrap();
+            let fs = Ext2::open(&sb, base.len() as u64, OpenOptions::default()).unwrap();
+            let mut host = mount(fs, Numbered::new(MemDev::new(base.clone())), "strict").unwrap();
+            host.dev.get_mut().faults.dead_after_writes = Some(limit);
+            let mut v = Vol { host, ctx: Ctx { now: TIME, ..Ctx::default() }, restarts: 0 };
+            let done = if shrinks {
+                v.truncate("/f", 10 << 10)
+            } else {
+                space(&mut v, "/f", (10 << 10, 580 << 10), Space::Punch)
+            };
+            let done = done.and_then(|()| v.sync()).is_ok();
+            std::fs::write(&image, &v.host.dev.get_ref().data).unwrap();
+            let seen = run(tool("e2fsck").arg("-fy").arg(&image));
+            assert!(seen.code() <= 1, "after {limit} writes: {seen}");
+            assert_clean(&image);
+            let mut v = plain(&image, "default");
+            let got = v.read("/f", 0, old.len()).unwrap();
+            assert!(got.len() >= 10 << 10 && (shrinks || got.len() == old.len()), "{limit}");
+            assert!(is_between(&got, &old, 10 << 10..590 << 10), "after {limit} writes");
+            v.unmount();
+            if done {
+                assert!(limit >= 10, "{limit} writes only");
+                break;
+            }
+        }
+    }
 }

@@ -57,7 +57,7 @@ fn upper_hash(items: &[Item], k: usize) -> u32 {
         return high | 1;
     }
     // Both are even.
-    match low + ((high - low) / 2 & !1) {
+    match low + (((high - low) / 2) & !1) {
         between if between > low => between,
         _ => high,
     }
