@@ -134,14 +134,38 @@ impl DirLimits {
         Ok(None)
     }
 
-    /// Offset of the record with this name.
+    /// Offset of the record with this name. The others are checked as far as the way past them
+    /// needs.
     pub(crate) fn find(
         &self,
         b: &[u8],
         block: u64,
         name: &[u8],
     ) -> Result<Option<(usize, u32)>, FsError> {
-        self.walk(b, block, |r| (r.ino != 0 && r.name == name).then_some((r.off, r.ino)))
+        let b = b.get(..self.block_size).unwrap_or_default();
+        let mut off = 0;
+        while let Some((head, rest)) = b.get(off..).and_then(|t| t.split_first_chunk::<HEAD>()) {
+            let [_, _, _, _, l0, l1, name_len, _] = *head;
+            let len = usize::from(u16::from_le_bytes([l0, l1]));
+            let (name_len, tail) = (usize::from(name_len), rest.len() + HEAD);
+            if !len.is_multiple_of(4) || len > tail || len < need(name_len) {
+                // It is wrong, or longer than its field.
+                let len = self.record(b, off, block)?.len;
+                off += len;
+                continue;
+            }
+            if name_len == name.len() && rest.get(..name_len) == Some(name) {
+                let r = self.record(b, off, block)?;
+                if r.ino != 0 {
+                    return Ok(Some((off, r.ino)));
+                }
+            }
+            off += len;
+        }
+        match b.len() - off.min(b.len()) {
+            0 => Ok(None),
+            _ => self.record(b, off, block).map(|_| None),
+        }
     }
 
     /// Offset of the first record with room for a name of `name` bytes.

@@ -108,34 +108,35 @@ fn tea(buf: &mut [u32; 4], [a, b, c, d]: [u32; 4]) {
     *buf = [h0.wrapping_add(b0), h1.wrapping_add(b1), c, d];
 }
 
+/// One of the three rounds: eight steps that mix a word each.
+#[inline(always)]
+fn round(
+    state: [u32; 4],
+    w: &[u32; 8],
+    mix: impl Fn(u32, u32, u32) -> u32,
+    (k, order, shifts): (u32, [usize; 8], [u32; 4]),
+) -> [u32; 4] {
+    let [mut a, mut b, mut c, mut d] = state;
+    for (i, n) in order.into_iter().enumerate() {
+        let word = w.get(n).copied().unwrap_or(0).wrapping_add(k);
+        let shift = shifts.get(i % 4).copied().unwrap_or(0);
+        let sum = a.wrapping_add(mix(b, c, d)).wrapping_add(word);
+        // The next step has the new value where this one had `b`.
+        (a, b, c, d) = (d, sum.rotate_left(shift), b, c);
+    }
+    [a, b, c, d]
+}
+
 fn half_md4(buf: &mut [u32; 4], w: [u32; 8]) {
-    fn f(x: u32, y: u32, z: u32) -> u32 {
-        z ^ (x & (y ^ z))
+    let first = (0, [0, 1, 2, 3, 4, 5, 6, 7], [3, 7, 11, 19]);
+    let second = (0x5A82_7999, [1, 3, 5, 7, 0, 2, 4, 6], [3, 5, 9, 13]);
+    let third = (0x6ED9_EBA1, [3, 7, 2, 6, 1, 5, 0, 4], [3, 9, 11, 15]);
+    let state = round(*buf, &w, |x, y, z| z ^ (x & (y ^ z)), first);
+    let state = round(state, &w, |x, y, z| (x & y).wrapping_add((x ^ y) & z), second);
+    let state = round(state, &w, |x, y, z| x ^ y ^ z, third);
+    for (h, s) in buf.iter_mut().zip(state) {
+        *h = h.wrapping_add(s);
     }
-    fn g(x: u32, y: u32, z: u32) -> u32 {
-        (x & y).wrapping_add((x ^ y) & z)
-    }
-    fn h(x: u32, y: u32, z: u32) -> u32 {
-        x ^ y ^ z
-    }
-    type Mix = fn(u32, u32, u32) -> u32;
-    const ROUNDS: [(Mix, u32, [usize; 8], [u32; 4]); 3] = [
-        (f, 0, [0, 1, 2, 3, 4, 5, 6, 7], [3, 7, 11, 19]),
-        (g, 0x5A82_7999, [1, 3, 5, 7, 0, 2, 4, 6], [3, 5, 9, 13]),
-        (h, 0x6ED9_EBA1, [3, 7, 2, 6, 1, 5, 0, 4], [3, 9, 11, 15]),
-    ];
-    let [mut a, mut b, mut c, mut d] = *buf;
-    for (mix, k, order, shifts) in ROUNDS {
-        for (i, n) in order.into_iter().enumerate() {
-            let word = w.get(n).copied().unwrap_or(0).wrapping_add(k);
-            let shift = shifts.get(i % 4).copied().unwrap_or(0);
-            let sum = a.wrapping_add(mix(b, c, d)).wrapping_add(word);
-            // The next step has the new value where this one had `b`.
-            (a, b, c, d) = (d, sum.rotate_left(shift), b, c);
-        }
-    }
-    let [h0, h1, h2, h3] = *buf;
-    *buf = [h0.wrapping_add(a), h1.wrapping_add(b), h2.wrapping_add(c), h3.wrapping_add(d)];
 }
 
 #[cfg(test)]
