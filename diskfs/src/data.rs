@@ -272,6 +272,12 @@ impl DataCache {
         self.tidy(ino);
     }
 
+    /// Drops a range of file blocks.
+    pub(crate) fn punch(&mut self, ino: Ino, range: Extent) {
+        self.carve(ino, range);
+        self.tidy(ino);
+    }
+
     fn tidy(&mut self, ino: Ino) {
         let Some(f) = self.files.get(&ino) else { return };
         if f.dirty_blocks == 0 {

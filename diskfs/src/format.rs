@@ -158,6 +158,13 @@ pub trait Format: Send + 'static {
     /// its last block are the caller's (the data cache) to zero.
     fn truncate_step(&self, tx: &mut Tx<'_>, ino: Ino, size: u64) -> Attempt<bool>;
 
+    /// Makes a hole of a range of file blocks, in bounded steps: returns the block from which the
+    /// next one goes on, or `None` when nothing is left. The size stays.
+    fn punch_step(&self, tx: &mut Tx<'_>, ino: Ino, range: Extent) -> Attempt<Option<u64>> {
+        let _ = (tx, ino, range);
+        Err(crate::FsError::unsupported("holes in files").into())
+    }
+
     /// Frees an inode without links and (truncated) without blocks.
     fn free_inode(&self, tx: &mut Tx<'_>, ino: Ino) -> Attempt<()>;
 

@@ -17,6 +17,7 @@ use crate::policy::{Action, OnError, OnUnsupported, Reuse};
 use crate::stats::{Event, FsStats};
 use crate::ticket::Ticket;
 use crate::tx::{Effects, Tx};
+use crate::windows::Windows;
 use crate::{
     Attempt, Ctx, Extent, Fault, Format, FsError, Geometry, Ino, Policy, Refused, Site, SiteSet,
     Wait,
@@ -34,11 +35,13 @@ mod look;
 mod names;
 mod perm;
 mod setattr;
+mod space;
 mod xattr;
 
 pub use atime::{Atime, AtimeOpts};
 pub use data_ops::{IO_MAX, ReadPlan, SeekWhat, Segment, Source};
 pub use look::Listing;
+pub use space::Space;
 pub use xattr::{XATTR_MAX, XATTR_NAME_MAX, XattrHow};
 
 /// How to mount.
@@ -106,6 +109,7 @@ pub(crate) struct Meta {
     pub(crate) cache: BlockCache,
     pub(crate) pending: Pending,
     pub(crate) indexes: DirIndexes,
+    pub(crate) windows: Windows,
     pub(crate) hints: HashMap<u64, u64>,
     pub(crate) dir_changes: HashMap<Ino, u64>,
     pub(crate) change_floor: u64,
@@ -123,6 +127,9 @@ impl Meta {
             ticket,
             pending: &self.pending,
             indexes: &mut self.indexes,
+            windows: &self.windows,
+            writer: None,
+            any_window: false,
             hints: &self.hints,
             dir_changes: &self.dir_changes,
             change_floor: self.change_floor,
@@ -219,6 +226,7 @@ impl<F: Format> Fs<F> {
             cache: BlockCache::new(block_size, opts.block_budget),
             pending: Pending::default(),
             indexes: DirIndexes::new(opts.index_budget),
+            windows: Windows::default(),
             hints: HashMap::default(),
             dir_changes: HashMap::default(),
             change_floor: 0,
@@ -502,7 +510,7 @@ impl<F: Format> Fs<F> {
         if self.marked_damaged || self.read_only {
             return Ok(Done::plain(()));
         }
-        let mut tx = self.meta.tx(ticket, ctx.now);
+        let mut tx = self.meta.tx(ticket, ctx);
         self.format.set_damaged(&mut tx)?;
         let staged = tx.stage();
         let (upto, sites) = self.apply(staged);

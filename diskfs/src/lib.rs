@@ -36,6 +36,7 @@ pub mod testing;
 mod ticket;
 mod tx;
 mod types;
+mod windows;
 
 pub use dirindex::{IndexBuild, name_hash};
 pub use epoch::{Epoch, OPEN_EPOCHS_MAX, Stage};
@@ -43,7 +44,7 @@ pub use error::{Attempt, Corrupt, Extent, Fault, FsError, Refused, Wait};
 pub use format::{Format, Geometry, Mapping, Unlinked};
 pub use fs::{
     Atime, AtimeOpts, Done, Fs, IO_MAX, Listing, MountOpts, ReadPlan, SeekWhat, Segment, Source,
-    XATTR_MAX, XATTR_NAME_MAX, XattrHow,
+    Space, XATTR_MAX, XATTR_NAME_MAX, XattrHow,
 };
 pub use hash::{FixedHasher, HashMap};
 pub use plan::{After, IoRun, PlanId, PlanReq, Step, StepId};

@@ -43,6 +43,11 @@ pub struct FsStats {
     pub index_bytes: u64,
     /// Directory indexes built.
     pub index_builds: u64,
+    /// Blocks given to files since the mount, indirect ones among them.
+    pub file_blocks: u64,
+    /// Runs that they came in: a run begins where a block does not continue the one before it in
+    /// the file. `file_runs` over `file_blocks` says how much new files are in pieces.
+    pub file_runs: u64,
     /// Bytes of dirty file data.
     pub dirty_bytes: u64,
     /// Dirty metadata block versions.

@@ -11,6 +11,7 @@ use crate::flags::FL_SYNC;
 use crate::hash::HashMap;
 use crate::pending::Pending;
 use crate::ticket::{Resume, Ticket};
+use crate::windows::Windows;
 use crate::{Attempt, Attr, Ctx, Extent, Fault, FsError, Ino, Site, SiteSet, Timestamp};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -19,6 +20,7 @@ use alloc::vec::Vec;
 use seawall_blockdev::PageBuf;
 
 mod index;
+mod windows;
 
 /// What a change is, said at every [`Tx::modify`].
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +86,9 @@ pub(crate) struct Effects {
     pub(crate) new_indirect: u32,
     /// What changes has the mark `S` or `D`: it is durable when the operation returns.
     pub(crate) sync: bool,
+    pub(crate) windows: Vec<(Ino, Option<Extent>, u64)>,
+    pub(crate) file_blocks: u64,
+    pub(crate) file_runs: u64,
 }
 
 /// What a finished transaction hands to commit.
@@ -105,6 +110,9 @@ pub struct Tx<'a> {
     pub(crate) ticket: &'a mut Ticket,
     pub(crate) pending: &'a Pending,
     pub(crate) indexes: &'a mut DirIndexes,
+    pub(crate) windows: &'a Windows,
+    pub(crate) writer: Option<Ino>,
+    pub(crate) any_window: bool,
     pub(crate) hints: &'a HashMap<u64, u64>,
     pub(crate) dir_changes: &'a HashMap<Ino, u64>,
     pub(crate) change_floor: u64,
@@ -300,16 +308,17 @@ impl Tx<'_> {
     }
 
     /// As [`Tx::is_pending_block`], with the end of the pending run that covers the block: a search
-    /// goes on there.
+    /// goes on there. Another file's window counts as pending.
     pub fn pending_end(&mut self, block: u64) -> Option<u64> {
         let end = |r: &Extent| r.start.saturating_add(r.len);
         let own = self.effects.freed.iter().find(|r| block >= r.start && block < end(r));
         let held = own.map(end).or_else(|| self.pending.run_end(block));
         self.saw_pending |= held.is_some();
-        held
+        held.or_else(|| self.foreign_end(block))
     }
 
-    /// How many blocks of `run` come before the first one that is pending.
+    /// How many blocks of `run` come before the first one that is pending, or in another file's
+    /// window.
     pub fn before_pending(&mut self, run: Extent) -> u64 {
         let to = run.start.saturating_add(run.len);
         let own = self.effects.freed.iter().filter_map(|r| {
@@ -318,7 +327,8 @@ impl Tx<'_> {
         });
         let first = own.chain(self.pending.next_block(run.start, to)).min();
         self.saw_pending |= first.is_some();
-        first.unwrap_or(to).saturating_sub(run.start)
+        let to = first.unwrap_or(to);
+        self.first_foreign(run.start, to).unwrap_or(to).saturating_sub(run.start)
     }
 
     /// As [`Tx::is_pending_block`], for inode numbers.

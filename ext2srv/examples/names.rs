@@ -5,7 +5,12 @@
 //! Prints operations per second of processor time (elsewhere than on Linux: of wall time) for each
 //! size: all of them, and of creates the last tenth, which shows what a name costs when the
 //! directory is full. `create` makes empty files, `create 1K` opens, writes 1 KiB and closes (sizes
-//! up to 100,000). `--no-index` goes without indexes.
+//! up to 100,000).
+//!
+//! The volume has indexed directories (half-MD4). `--linear` goes without that, and so with indexes
+//! in memory; `--no-index` without both. `--cache MIB` is the memory for metadata (32): a name and
+//! its inode take some 300 bytes, so of a million names most miss a small cache, and the figures
+//! are those of the misses.
 #![allow(clippy::unwrap_used, reason = "a program for figures: it ends at the first fault")]
 
 use seawall_blockdev::{
@@ -76,7 +81,17 @@ type Rig = Blocking<Ext2, Numbered<Ram>>;
 
 const NOW: Timestamp = Timestamp { secs: 1_790_000_000, nanos: 0 };
 
-fn rig(names: u64, data: bool, index: bool) -> Rig {
+#[derive(Clone, Copy)]
+struct How {
+    /// The feature `dir_index`.
+    tree: bool,
+    /// Indexes in memory.
+    index: bool,
+    /// Memory for metadata, bytes.
+    cache: usize,
+}
+
+fn rig(names: u64, data: bool, how: How) -> Rig {
     let inode_space = names * 256 + names / 8 * 256;
     // A group of 128 MiB has at most 32,768 inodes.
     let groups = (names * 10 / 9).div_ceil(32_000);
@@ -86,10 +101,18 @@ fn rig(names: u64, data: bool, index: bool) -> Rig {
     let inodes = u32::try_from(names + names / 8 + 100).ok();
     let opts = MkfsOptions { block_size: 4096, inodes, ..MkfsOptions::new(size, [7; 16], NOW) };
     mkfs(&mut dev, &opts).unwrap();
-    let sb: [u8; 1024] = dev.get_ref().0.get(1024..2048).unwrap().try_into().unwrap();
+    let sb = dev.get_mut().0.get_mut(1024..2048).unwrap();
+    if how.tree {
+        // s_feature_compat, s_def_hash_version, s_flags (signed).
+        for (at, value) in [(0x5C, 0x20), (0xFC, 1), (0x160, 1)] {
+            *sb.get_mut(at).unwrap() |= value;
+        }
+    }
+    let sb: [u8; 1024] = (&*sb).try_into().unwrap();
     let format = Ext2::open(&sb, size, OpenOptions::default()).unwrap();
     let mut opts = MountOpts::new(policy::preset("default").unwrap());
-    if !index {
+    opts.block_budget = how.cache;
+    if !how.index {
         opts.index_budget = 0;
     }
     let fs = Fs::new(format, dev.caps(), dev.seqs(), opts).unwrap();
@@ -153,8 +176,8 @@ fn create_1k(r: &mut Rig, i: u64, data: &Slice) {
     r.fs.clunk(h);
 }
 
-fn names(n: u64, index: bool) {
-    let mut r = rig(n, false, index);
+fn names(n: u64, how: How) {
+    let mut r = rig(n, false, how);
     let c = ctx();
     let tenth = (n / 10).max(1);
     let t = Clock::start();
@@ -167,6 +190,11 @@ fn names(n: u64, index: bool) {
         driver::run(&mut r, &c, |fs, t| fs.lookup(&c, Ino(2), s.as_bytes(), t)).unwrap();
     });
     println!("{n:>8} look-up       {found:>10.0}/s");
+    let found = rate(n, |i| {
+        let s = name(i);
+        driver::run(&mut r, &c, |fs, t| fs.lookup(&c, Ino(2), s.as_bytes(), t)).unwrap();
+    });
+    println!("{n:>8} look-up, row  {found:>10.0}/s");
     let absent = rate(n, |i| {
         let s = format!("none-{i}");
         assert!(driver::run(&mut r, &c, |fs, t| fs.lookup(&c, Ino(2), s.as_bytes(), t)).is_err());
@@ -178,11 +206,14 @@ fn names(n: u64, index: bool) {
     });
     println!("{n:>8} unlink        {gone:>10.0}/s");
     let stats = r.fs.stats();
-    println!("{n:>8} indexes built {}, commits {}", stats.index_builds, stats.commits);
+    println!(
+        "{n:>8} indexes built {}, commits {}, misses {}",
+        stats.index_builds, stats.commits, stats.cache_misses
+    );
 }
 
-fn files(n: u64, index: bool) {
-    let mut r = rig(n, true, index);
+fn files(n: u64, how: How) {
+    let mut r = rig(n, true, how);
     let data = Slice::new(PageBuf::from_slice(&[5; 1024]));
     let all = rate(n, |i| create_1k(&mut r, i, &data));
     println!("{n:>8} create 1K     {all:>10.0}/s");
@@ -190,13 +221,19 @@ fn files(n: u64, index: bool) {
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let index = !args.iter().any(|a| a == "--no-index");
-    let sizes: Vec<u64> = args.iter().filter_map(|a| a.parse().ok()).collect();
+    let given = |name: &str| args.iter().position(|a| a == name);
+    let cache = given("--cache").and_then(|i| args.get(i + 1)).and_then(|a| a.parse().ok());
+    let value = given("--cache").map(|i| i + 1);
+    let index = given("--no-index").is_none();
+    let tree = index && given("--linear").is_none();
+    let how = How { tree, index, cache: cache.unwrap_or(32usize) << 20 };
+    let sizes = args.iter().enumerate().filter(|(i, _)| Some(*i) != value);
+    let sizes: Vec<u64> = sizes.filter_map(|(_, a)| a.parse().ok()).collect();
     let sizes = if sizes.is_empty() { vec![10_000, 100_000] } else { sizes };
     for n in sizes {
-        names(n, index);
+        names(n, how);
         if n <= 100_000 {
-            files(n, index);
+            files(n, how);
         }
     }
 }

@@ -50,11 +50,35 @@ impl Ext2 {
         Ok(self.sb.group_start(group))
     }
 
-    /// Allocates 1 to `want` blocks in one run, at or after `goal` where possible.
+    /// Allocates 1 to `want` blocks in one run, at or after `goal` where possible. For an open
+    /// file's data ([`Tx::writer`]) from its window; others' windows are passed over until nothing
+    /// else is left.
     pub(crate) fn alloc_run(&self, tx: &mut Tx<'_>, goal: u64, want: u64) -> Attempt<Extent> {
         let want = self.may_take(tx, want.max(1))?;
         let inside = goal >= self.sb.first_data_block && goal < self.sb.blocks;
         let goal = if inside { goal } else { self.sb.first_data_block };
+        if tx.writer().is_some()
+            && let Some(run) = self.alloc_window(tx, goal, want)?
+        {
+            return Ok(run);
+        }
+        let mut found = self.find_near(tx, goal, want)?;
+        if found.is_none() {
+            tx.ignore_windows();
+            found = self.find_near(tx, goal, want)?;
+        }
+        let Some((g, run)) = found else { return Err(tx.no_space()) };
+        self.take_run(tx, &g, run)?;
+        Ok(run)
+    }
+
+    /// A usable run of at most `want` blocks, searched group after group from the goal's on.
+    pub(crate) fn find_near(
+        &self,
+        tx: &mut Tx<'_>,
+        goal: u64,
+        want: u64,
+    ) -> Attempt<Option<(Group, Extent)>> {
         let first = self.sb.group_of(goal);
         let mut seen = None;
         for n in 0..self.sb.groups {
@@ -66,11 +90,10 @@ impl Ext2 {
             let from = if n == 0 { goal - self.sb.group_start(index) } else { 0 };
             let want = want.clamp(1, u64::from(g.free_blocks));
             if let Some(run) = self.find_run(tx, &g, from, want)? {
-                self.take_run(tx, &g, run)?;
-                return Ok(run);
+                return Ok(Some((g, run)));
             }
         }
-        Err(tx.no_space())
+        Ok(None)
     }
 
     /// A clear run of one group, searched from bit `from` on and then from the group's start.
@@ -85,7 +108,9 @@ impl Ext2 {
         let bits = self.sb.group_end(g.index) - self.sb.group_start(g.index);
         // A search from the group's start has no place of its own to be near to.
         let from = if from == 0 { skipped(tx, skip_hint(g.index)).min(bits) } else { from };
-        let at_goal = first_clear(&map, from, bits) == Some(from);
+        let base = self.sb.group_start(g.index);
+        let at_goal =
+            first_clear(&map, from, bits) == Some(from) && tx.pending_end(base + from).is_none();
         if want >= LONG_RUN && !at_goal {
             for (a, b) in [(from, bits), (0, from)] {
                 if let Some(run) = self.usable(tx, g, &map, (a, b), want, first_clear_byte) {
@@ -130,7 +155,7 @@ impl Ext2 {
         None
     }
 
-    fn take_run(&self, tx: &mut Tx<'_>, g: &Group, run: Extent) -> Attempt<()> {
+    pub(crate) fn take_run(&self, tx: &mut Tx<'_>, g: &Group, run: Extent) -> Attempt<()> {
         if self.hits_metadata(g, run.start, run.len) {
             let what = "a block of the group's own structures is marked free";
             return Err(FsError::corrupt(WHAT, g.block_bitmap, what).into());

@@ -11,7 +11,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use seawall_diskfs::bytes::{put, u32_at};
 use seawall_diskfs::{
-    Attempt, BlockRef, Change, Extent, FsError, Ino, Mapping, Refused, Site, Stage, Tx,
+    Attempt, BlockRef, Change, Extent, FsError, Ino, Kind, Mapping, Refused, Site, Stage, Tx,
 };
 
 const WHAT: &str = "indirect block";
@@ -247,6 +247,9 @@ impl Ext2 {
                 u64::from(ptr)
             } else {
                 let block = self.alloc_run(tx, *goal, 1)?.start;
+                if inode.kind == Kind::File {
+                    tx.note_run(1, block != *goal);
+                }
                 *goal = block + 1;
                 tx.create_block(block, WHAT, indirect(ino, Stage::Init))?;
                 fresh.insert(block);
@@ -294,6 +297,9 @@ impl Ext2 {
             }
             let holes = ptrs.iter().skip(i).take_while(|p| **p == 0).count();
             let run = self.alloc_run(tx, *goal, holes as u64)?;
+            if inode.kind == Kind::File {
+                tx.note_run(run.len, run.start != *goal || file == 0);
+            }
             *goal = run.start + run.len;
             let blocks: Vec<u64> = (run.start..run.start + run.len).collect();
             self.set_pointers(tx, ino, inode, leaf, i, &blocks, fresh)?;

@@ -1,6 +1,7 @@
 //! Directories: searching, listing, adding and removing names.
 //!
-//! A directory of more than [`INDEX_MIN`] bytes is searched through an index in memory
+//! A directory with an index on disk is searched through that ([`crate::htree`]). Another one of
+//! more than [`INDEX_MIN`] bytes is searched through an index in memory
 //! ([`IndexBuild`](seawall_diskfs::IndexBuild)): a place is a byte of the directory, a chunk a
 //! block, room is counted in units of 4 bytes. The same search without an index goes through the
 //! blocks, and gives the same result.
@@ -62,7 +63,7 @@ fn room_hint(dir: Ino) -> u64 {
 
 impl Ext2 {
     /// Blocks of a directory. It has no holes, so it cannot be larger than the volume.
-    fn dir_blocks(&self, dir: Ino, inode: &Inode) -> Result<u64, FsError> {
+    pub(crate) fn dir_blocks(&self, dir: Ino, inode: &Inode) -> Result<u64, FsError> {
         let n = inode.size / self.block_bytes();
         if !inode.size.is_multiple_of(self.block_bytes()) || n > self.sb.blocks {
             let what = format!("directory inode {} has size {}", dir.0, inode.size);
@@ -72,7 +73,7 @@ impl Ext2 {
     }
 
     /// The longest known run of a directory's blocks from `index` on.
-    fn dir_run(
+    pub(crate) fn dir_run(
         &self,
         tx: &mut Tx<'_>,
         dir: Ino,
@@ -225,6 +226,9 @@ impl Ext2 {
         inode: &Inode,
         name: &[u8],
     ) -> Attempt<Option<Spot>> {
+        if let Some(found) = self.find_in_tree(tx, dir, inode, name)? {
+            return Ok(found);
+        }
         if self.indexed(tx, dir, inode)?
             && let Some(found) = self.find_indexed(tx, dir, inode, name)?
         {
@@ -261,7 +265,8 @@ impl Ext2 {
         Ok(())
     }
 
-    /// Lists records from byte `cookie` of the directory on.
+    /// Lists records from `cookie` on: by hash where the directory has or may get an index, else a
+    /// cookie is a byte of the directory.
     pub(crate) fn list(
         &self,
         tx: &mut Tx<'_>,
@@ -270,9 +275,14 @@ impl Ext2 {
         emit: &mut dyn FnMut(DirEntry) -> bool,
     ) -> Attempt<()> {
         let inode = self.dir_inode(tx, dir)?;
+        if self.lists_by_hash(&inode) && self.list_by_hash(tx, dir, &inode, cookie, emit)? {
+            return Ok(());
+        }
         let limits = self.dir_limits();
         let bs = self.block_bytes();
         let blocks = self.dir_blocks(dir, &inode)?;
+        // A position in an index that is gone: again from the start, since twice is not lost.
+        let cookie = if cookie > u64::from(u32::MAX) { 0 } else { cookie };
         let from = (cookie / bs).min(blocks);
         self.each_block(tx, (dir, &inode), (from, blocks), false, &mut |index, block, b| {
             // A record at the cookie may have been merged away: go on at the first one behind it.
@@ -297,9 +307,8 @@ impl Ext2 {
         Ok(())
     }
 
-    /// Before the first change of an indexed directory its index flag goes: the records stay right,
-    /// the index would not.
-    fn drop_index(&self, tx: &mut Tx<'_>, dir: Ino, inode: &mut Inode) -> Attempt<()> {
+    /// Takes the index flag off a directory: the records stay right, the index would not.
+    pub(crate) fn drop_tree(&self, tx: &mut Tx<'_>, dir: Ino, inode: &mut Inode) -> Attempt<()> {
         if inode.flags & FL_INDEX != 0 {
             inode.flags &= !FL_INDEX;
             tx.touch(dir);
@@ -321,10 +330,16 @@ impl Ext2 {
         if inode.links == 0 {
             return Err(Refused::NotFound.into());
         }
-        self.drop_index(tx, dir, &mut inode)?;
+        let tree = self.keeps_tree(tx, dir, &mut inode, name)?;
         tx.dir_changed(dir);
         tx.named(dir, ino);
         let entry = (ino.0 as u32, kind, name);
+        if tree {
+            if self.tree_add(tx, dir, &mut inode, entry)? {
+                return Ok(());
+            }
+            self.drop_tree(tx, dir, &mut inode)?;
+        }
         let limits = self.dir_limits();
         let blocks = self.dir_blocks(dir, &inode)?;
         let from = tx.hint(room_hint(dir)).unwrap_or(0).min(blocks.saturating_sub(1));
@@ -343,6 +358,9 @@ impl Ext2 {
             room = self.each_block(tx, (dir, &inode), (from, blocks), false, &mut fits)?;
         }
         let Some((index, block, off)) = room else {
+            if self.makes_tree(&inode) && self.make_tree(tx, dir, &mut inode, entry)? {
+                return Ok(());
+            }
             return self.append_block(tx, dir, &mut inode, blocks, entry);
         };
         if index >= LONG_SCAN && index != from {
@@ -425,14 +443,15 @@ impl Ext2 {
     /// Removes the record at `spot` at stage `Unlink` and sets the directory's times.
     pub(crate) fn remove_name(&self, tx: &mut Tx<'_>, dir: Ino, spot: Spot) -> Attempt<()> {
         let mut inode = self.dir_inode(tx, dir)?;
-        self.drop_index(tx, dir, &mut inode)?;
+        let gone = self.dir_limits().name_at(&tx.read(spot.block, WHAT)?, spot.off, spot.block)?;
+        self.keeps_tree(tx, dir, &mut inode, &gone)?;
         tx.dir_changed(dir);
         if tx.hint(room_hint(dir)).is_some_and(|h| h > spot.index) {
             tx.set_hint(room_hint(dir), spot.index);
         }
         let limits = self.dir_limits();
         let b = tx.modify(spot.block, WHAT, dirent(dir, Stage::Unlink))?;
-        let hash = name_hash(limits.record(b, spot.off, spot.block)?.name);
+        let hash = name_hash(&gone);
         limits.remove(b, spot.block, spot.off)?;
         let left = limits.most_room(b, spot.block)?;
         tx.index_remove(dir, hash, self.place(spot.index, spot.off));
@@ -444,19 +463,20 @@ impl Ext2 {
         })
     }
 
-    /// Points the record at `spot` to another inode at stage `Link`: one name, old or new.
+    /// Points the record at `spot` to another inode: one name, old or new.
     pub(crate) fn retarget(
         &self,
         tx: &mut Tx<'_>,
         dir: Ino,
         spot: Spot,
-        ino: Ino,
-        kind: Kind,
+        (ino, kind): (Ino, Kind),
+        stage: Stage,
     ) -> Attempt<()> {
         let mut inode = self.dir_inode(tx, dir)?;
-        self.drop_index(tx, dir, &mut inode)?;
+        let name = self.dir_limits().name_at(&tx.read(spot.block, WHAT)?, spot.off, spot.block)?;
+        self.keeps_tree(tx, dir, &mut inode, &name)?;
         tx.dir_changed(dir);
-        let b = tx.modify(spot.block, WHAT, dirent(dir, Stage::Link))?;
+        let b = tx.modify(spot.block, WHAT, dirent(dir, stage))?;
         self.dir_limits().retarget(b, spot.off, ino.0 as u32, kind)?;
         tx.index_keep(dir);
         let now = tx.now();

@@ -2,9 +2,10 @@
 //! name length (1), file type (1, with the feature `filetype`), name. Records fill the block.
 //!
 //! Indexed directories need nothing special here: the blocks of the index look like one unused
-//! record, and in the root block the record of `..` spans the index.
+//! record, and in the root block the record of `..` spans the index (see [`crate::htree`]).
 
 use alloc::borrow::Cow;
+use alloc::vec::Vec;
 use seawall_diskfs::bytes::put;
 use seawall_diskfs::{FsError, Kind};
 
@@ -68,7 +69,7 @@ pub(crate) fn kind_of(file_type: u8) -> Option<Kind> {
 }
 
 /// A record length as stored: 65536 does not fit 16 bits and is written as 65535.
-fn stored_len(len: usize) -> [u8; 2] {
+pub(crate) fn stored_len(len: usize) -> [u8; 2] {
     u16::try_from(len).unwrap_or(u16::MAX).to_le_bytes()
 }
 
@@ -110,6 +111,11 @@ impl DirLimits {
         Ok(Record { off, ino, len, file_type: if self.filetype { *last } else { 0 }, name })
     }
 
+    /// A copy of the name of the record at `off`.
+    pub(crate) fn name_at(&self, b: &[u8], off: usize, block: u64) -> Result<Vec<u8>, FsError> {
+        self.record(b, off, block).map(|r| r.name.to_vec())
+    }
+
     /// Calls `f` for each record until it returns `Some`.
     pub(crate) fn walk<'a, T>(
         &self,
@@ -128,14 +134,38 @@ impl DirLimits {
         Ok(None)
     }
 
-    /// Offset of the record with this name.
+    /// Offset of the record with this name. The others are checked as far as the way past them
+    /// needs.
     pub(crate) fn find(
         &self,
         b: &[u8],
         block: u64,
         name: &[u8],
     ) -> Result<Option<(usize, u32)>, FsError> {
-        self.walk(b, block, |r| (r.ino != 0 && r.name == name).then_some((r.off, r.ino)))
+        let b = b.get(..self.block_size).unwrap_or_default();
+        let mut off = 0;
+        while let Some((head, rest)) = b.get(off..).and_then(|t| t.split_first_chunk::<HEAD>()) {
+            let [_, _, _, _, l0, l1, name_len, _] = *head;
+            let len = usize::from(u16::from_le_bytes([l0, l1]));
+            let (name_len, tail) = (usize::from(name_len), rest.len() + HEAD);
+            if !len.is_multiple_of(4) || len > tail || len < need(name_len) {
+                // It is wrong, or longer than its field.
+                let len = self.record(b, off, block)?.len;
+                off += len;
+                continue;
+            }
+            if name_len == name.len() && rest.get(..name_len) == Some(name) {
+                let r = self.record(b, off, block)?;
+                if r.ino != 0 {
+                    return Ok(Some((off, r.ino)));
+                }
+            }
+            off += len;
+        }
+        match b.len() - off.min(b.len()) {
+            0 => Ok(None),
+            _ => self.record(b, off, block).map(|_| None),
+        }
     }
 
     /// Offset of the first record with room for a name of `name` bytes.
@@ -182,10 +212,24 @@ impl DirLimits {
         (ino, kind, name): (u32, Kind, &[u8]),
     ) -> Result<(), FsError> {
         let file_type = if self.filetype { type_of(kind) } else { 0 };
-        put(b, off, &ino.to_le_bytes())?;
-        put(b, off + 4, &stored_len(len))?;
-        put(b, off + 6, &[name.len() as u8, file_type])?;
-        put(b, off + HEAD, name)
+        put_record(b, off, len, (ino, file_type, name))
+    }
+
+    /// Fills a block with records, the last of which takes what is left. They fit.
+    pub(crate) fn pack<'n>(
+        &self,
+        b: &mut [u8],
+        records: impl Iterator<Item = (u32, u8, &'n [u8])>,
+    ) -> Result<(), FsError> {
+        b.fill(0);
+        let (mut last, mut off) = (0, 0);
+        for (ino, file_type, name) in records {
+            let len = need(name.len());
+            put_record(b, off, len, (ino, file_type, name))?;
+            last = off;
+            off += len;
+        }
+        put(b, last + 4, &stored_len(self.block_size - last))
     }
 
     /// Points the record at `off` to another inode.
@@ -220,6 +264,18 @@ impl DirLimits {
     }
 }
 
+fn put_record(
+    b: &mut [u8],
+    off: usize,
+    len: usize,
+    (ino, file_type, name): (u32, u8, &[u8]),
+) -> Result<(), FsError> {
+    put(b, off, &ino.to_le_bytes())?;
+    put(b, off + 4, &stored_len(len))?;
+    put(b, off + 6, &[name.len() as u8, file_type])?;
+    put(b, off + HEAD, name)
+}
+
 fn wrong(block: u64, what: &'static str) -> FsError {
     FsError::corrupt(WHAT, block, Cow::Borrowed(what))
 }
@@ -237,14 +293,13 @@ pub(crate) fn slack(r: &Record<'_>) -> usize {
     r.len - used(r)
 }
 
-fn used(r: &Record<'_>) -> usize {
+pub(crate) fn used(r: &Record<'_>) -> usize {
     if r.ino == 0 { 0 } else { need(r.name.len()) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::vec::Vec;
 
     const LIMITS: DirLimits =
         DirLimits { block_size: 1024, filetype: true, first_ino: 11, inodes: 1000 };

@@ -210,6 +210,10 @@ impl Format for Ext2 {
         self.shrink_or_grow(tx, ino, size)
     }
 
+    fn punch_step(&self, tx: &mut Tx<'_>, ino: Ino, range: Extent) -> Attempt<Option<u64>> {
+        self.punch(tx, ino, range)
+    }
+
     fn free_inode(&self, tx: &mut Tx<'_>, ino: Ino) -> Attempt<()> {
         self.free_node(tx, ino)
     }

@@ -41,6 +41,7 @@ pub(crate) struct Group {
     pub(crate) table_zeroed: bool,
     /// Inodes of the group, from the first, of which any may be in use.
     pub(crate) inodes_begun: u32,
+    pub(crate) used_dirs: u16,
 }
 
 /// Changes of a group's counts and of the superblock's.
@@ -107,6 +108,7 @@ impl Ext2 {
             inode_table: place(0x08, 0x28)?,
             free_blocks: u16_at(d, BG_FREE_BLOCKS)?,
             free_inodes: u16_at(d, BG_FREE_INODES)?,
+            used_dirs: u16_at(d, BG_USED_DIRS)?,
             blocks_uninit: flags & BG_BLOCK_UNINIT != 0,
             inodes_uninit,
             table_zeroed: flags & BG_INODE_ZEROED != 0,

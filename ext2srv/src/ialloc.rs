@@ -1,11 +1,14 @@
 //! Inode allocation. Files go to their directory's group; directories are spread when they are made
-//! in the root, and stay with their parent below it while its group has room.
+//! in the root, and stay near their parent below it.
 
 use crate::Ext2;
 use crate::balloc::{PENDING_MANY, set_skipped, skipped};
 use crate::bitmap::{assign, first_clear};
 use crate::group::{Counts, Group};
-use crate::inode::ROOT_INO;
+use crate::inode::{FL_TOPDIR, ROOT_INO};
+use crate::superblock::{S_FREE_BLOCKS, S_FREE_INODES};
+use alloc::vec::Vec;
+use seawall_diskfs::bytes::u32_at;
 use seawall_diskfs::{Attempt, Change, FsError, Ino, Site, Stage, Tx};
 
 const WHAT: &str = "inode bitmap";
@@ -85,23 +88,41 @@ impl Ext2 {
         self.count(tx, index, counts)
     }
 
-    /// The group for a new directory: the one with most free inodes and blocks among the first
-    /// [`SPREAD_GROUPS`] after the parent's.
+    /// The group for a new directory, by Orlov's rule as Linux has it (`find_group_orlov`): one
+    /// made in the root, or in a directory with the flag `topdir`, goes where the fewest are among
+    /// groups with more than the mean free; any other one stays with its parent or near, unless
+    /// that group has many more directories, or much less free, than the mean.
     fn dir_group(&self, tx: &mut Tx<'_>, parent: Ino, home: u32) -> Attempt<u32> {
-        let room = |g: &Group| u64::from(g.free_inodes).min(u64::from(g.free_blocks));
-        let own = self.group(tx, home)?;
-        let roomy = u64::from(own.free_blocks) > self.sb.blocks_per_group / 4
-            && u64::from(own.free_inodes) > u64::from(self.sb.inodes_per_group) / 4;
-        if parent.0 != ROOT_INO && roomy {
-            return Ok(home);
-        }
-        let mut best = (room(&own), home);
-        for n in 1..self.sb.groups.min(SPREAD_GROUPS) {
-            let g = self.group(tx, (home + n) % self.sb.groups)?;
-            if room(&g) > best.0 {
-                best = (room(&g), g.index);
+        let (groups, per_group) = (u64::from(self.sb.groups), u64::from(self.sb.inodes_per_group));
+        let (blocks, inodes) = self.read_super(tx, |s| {
+            Ok((u64::from(u32_at(s, S_FREE_BLOCKS)?), u64::from(u32_at(s, S_FREE_INODES)?)))
+        })?;
+        let (blocks, inodes) = (blocks / groups, inodes / groups);
+        let top = parent.0 == ROOT_INO || self.inode(tx, parent)?.flags & FL_TOPDIR != 0;
+        let near = (0..self.sb.groups.min(SPREAD_GROUPS)).map(|n| (home + n) % self.sb.groups);
+        let mut looked = Vec::new();
+        for index in near {
+            let g = self.group(tx, index)?;
+            if g.free_inodes > 0 {
+                looked.push(g);
             }
         }
-        Ok(best.1)
+        let has = |g: &&Group, i: u64, b: u64| {
+            u64::from(g.free_inodes) >= i && u64::from(g.free_blocks) >= b
+        };
+        let found = if top {
+            looked.iter().filter(|g| has(g, inodes, blocks)).min_by_key(|g| g.used_dirs)
+        } else {
+            let dirs: u64 = looked.iter().map(|g| u64::from(g.used_dirs)).sum();
+            let most = dirs / (looked.len() as u64).max(1) + per_group / 16;
+            let least_inodes = inodes.saturating_sub(per_group / 4);
+            let least_blocks = blocks.saturating_sub(self.sb.blocks_per_group / 4);
+            looked
+                .iter()
+                .filter(|g| u64::from(g.used_dirs) < most.max(1))
+                .find(|g| has(g, least_inodes.max(1), least_blocks.max(1)))
+        };
+        let found = found.or_else(|| looked.iter().find(|g| has(g, inodes, 0)));
+        Ok(found.map_or(home, |g| g.index))
     }
 }

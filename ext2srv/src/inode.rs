@@ -18,6 +18,8 @@ const WHAT: &str = "inode";
 pub(crate) const ROOT_INO: u64 = 2;
 /// Directory is indexed (`EXT2_INDEX_FL`).
 pub(crate) const FL_INDEX: u32 = 0x1000;
+/// Directories made here are spread (`EXT2_TOPDIR_FL`).
+pub(crate) const FL_TOPDIR: u32 = 0x2_0000;
 /// `i_blocks` counts filesystem blocks (`EXT4_HUGE_FILE_FL`).
 const FL_HUGE_FILE: u32 = 0x4_0000;
 /// `i_block` is the root of a tree of extents (`EXT4_EXTENTS_FL`).

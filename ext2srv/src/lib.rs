@@ -17,8 +17,6 @@
 //!
 //! Inodes that lost their last name while something holds them stand on the orphan list of ext3, so
 //! that the next mount, or e2fsck, frees what a power loss left.
-//!
-//! Left to later: `rename` cannot exchange two names.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -39,18 +37,21 @@ mod extents;
 mod features;
 mod format;
 mod group;
+mod htree;
 mod ialloc;
 mod inode;
 mod journal;
 mod mkfs;
 mod names;
 mod orphan;
+mod punch;
 mod rename;
 mod reserve;
 mod superblock;
 mod truncate;
 mod uninit;
 mod volume;
+mod window;
 mod xattr;
 
 pub use mkfs::{MkfsFeatures, MkfsOptions, mkfs};

@@ -10,10 +10,11 @@ use crate::features::{
     INCOMPAT_FLEX_BG, INCOMPAT_META_BG, RO_COMPAT_GDT_CSUM, RO_COMPAT_METADATA_CSUM,
     RO_COMPAT_SPARSE_SUPER, refuse_unreadable,
 };
+use crate::htree::{FLAG_UNSIGNED_HASH, Hashing};
 use alloc::borrow::Cow;
 use alloc::format;
 use seawall_diskfs::FsError;
-use seawall_diskfs::bytes::{array_at, u16_at, u32_at};
+use seawall_diskfs::bytes::{array_at, u8_at, u16_at, u32_at};
 
 pub(crate) const MAGIC: u16 = 0xEF53;
 pub(crate) const STATE_VALID: u16 = 1;
@@ -97,6 +98,8 @@ pub struct Superblock {
     pub state: u16,
     /// Bytes past the 128 that a new inode uses.
     pub extra_isize: u16,
+    /// How names are hashed in indexed directories.
+    pub(crate) hashing: Hashing,
     /// `s_uuid`.
     pub uuid: [u8; 16],
     /// `s_volume_name`, padded with zeroes.
@@ -198,6 +201,7 @@ impl Superblock {
             reserved_for: (u16_at(b, 0x50)?, u16_at(b, 0x52)?),
             state: u16_at(b, S_STATE)?,
             extra_isize: extra_isize(b, inode_size)?,
+            hashing: hashing(b)?,
             uuid,
             label: array_at(b, 0x78)?,
             mmp_block: u64::from(u32_at(b, 0x168)?) | u64::from(u32_at(b, 0x16C)?) << 32,
@@ -395,6 +399,16 @@ fn extra_isize(b: &[u8], inode_size: u16) -> Result<u16, FsError> {
     let room = inode_size.saturating_sub(GOOD_OLD_INODE_SIZE);
     let asked = u16_at(b, 0x15C)?.max(u16_at(b, 0x15E)?).max(32);
     Ok((asked & !3).min(room))
+}
+
+/// `s_hash_seed`, `s_def_hash_version` and the bit of `s_flags` that says which bytes are hashed.
+fn hashing(b: &[u8]) -> Result<Hashing, FsError> {
+    let mut seed = [0; 4];
+    for (i, word) in seed.iter_mut().enumerate() {
+        *word = u32_at(b, 0xEC + i * 4)?;
+    }
+    let unsigned = u32_at(b, 0x160)? & FLAG_UNSIGNED_HASH != 0;
+    Ok(Hashing { seed, version: u8_at(b, 0xFC)?, unsigned })
 }
 
 #[cfg(test)]

@@ -51,6 +51,7 @@ impl Ext2 {
             self.note_size(tx, &inode)?;
             return Ok(false);
         }
+        tx.drop_window(ino);
         let stage = if inode.links == 0 { Stage::Free } else { Stage::Unlink };
         let cut = Cut { block: size.div_ceil(self.block_bytes()), stage };
         let mut freed = Vec::new();

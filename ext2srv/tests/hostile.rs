@@ -286,7 +286,7 @@ fn damage_is_marked_and_follows_the_policy() {
         let dev = Numbered::new(MemDev::new(base.clone()));
         let opts = MountOpts::new(policy);
         let fs = Fs::new(open(&base).unwrap(), dev.caps(), dev.seqs(), opts).unwrap();
-        let ctx = Ctx { now: TIME, cred: None, owner: (0, 0) };
+        let ctx = Ctx { now: TIME, ..Ctx::default() };
         let mut v = Vol { host: Blocking { fs, dev }, ctx: ctx.clone(), restarts: 0 };
         for d in ["/zero", "/odd", "/over", "/name"] {
             let e = v.list(d).unwrap_err();
@@ -342,7 +342,7 @@ fn wild_fields_of_wider_formats() {
                 data[1024 + off..][..4].copy_from_slice(&wild.to_le_bytes());
                 let sb: [u8; 1024] = data[1024..2048].try_into().unwrap();
                 let Some(fs) = tolerate(Ext2::open(&sb, data.len() as u64, opts)) else { continue };
-                let ctx = Ctx { now: TIME, cred: None, owner: (0, 0) };
+                let ctx = Ctx { now: TIME, ..Ctx::default() };
                 let host = mount(fs, Numbered::new(MemDev::new(data)), "default").unwrap();
                 let mut v = Vol { host, ctx: ctx.clone(), restarts: 0 };
                 tolerate(driver::check_mount(&mut v.host, &ctx));

@@ -35,6 +35,14 @@ impl<F: Format> Fs<F> {
             self.meta.indexes.remove(*ino);
         }
         self.meta.indexes.apply(&effects.index, &effects.changed_dirs);
+        for (ino, run, size) in &effects.windows {
+            match run {
+                Some(run) => self.meta.windows.set(*ino, *run, *size),
+                None => self.meta.windows.release(*ino),
+            }
+        }
+        self.stats.file_blocks = self.stats.file_blocks.saturating_add(effects.file_blocks);
+        self.stats.file_runs = self.stats.file_runs.saturating_add(effects.file_runs);
         let last = if self.policy.ordered() {
             self.place_ordered(&overlay)
         } else {
@@ -206,6 +214,7 @@ impl<F: Format> Fs<F> {
             self.data.truncate(*ino, 0);
             self.nodes.forget(*ino);
             self.meta.indexes.remove(*ino);
+            self.meta.windows.release(*ino);
         }
     }
 }

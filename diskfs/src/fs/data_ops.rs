@@ -198,6 +198,7 @@ impl<F: Format> Fs<F> {
         // may keep them.
         let clear_setid = attr.mode & 0o6000 != 0 && ctx.cred.as_ref().is_some_and(|c| c.uid != 0);
         let mut tx = self.meta.tx(ticket, ctx);
+        tx.allocate_for(ino);
         let gap = old_end_block(attr.size, offset, u64::from(self.geo.block_size));
         let gap = match gap {
             Some(block) => {

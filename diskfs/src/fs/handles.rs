@@ -45,6 +45,9 @@ impl<F: Format> Fs<F> {
     /// Forgets a handle. Run `PlanReq::Close` first where a close is meant; this has no result.
     pub fn clunk(&mut self, h: Handle) {
         let Some(ino) = self.nodes.close(h) else { return };
+        if !self.nodes.is_open(ino) {
+            self.meta.windows.release(ino);
+        }
         if self.nodes.unreachable(ino) {
             self.orphans.insert(ino);
         }

@@ -200,6 +200,9 @@ impl<F: Format> Fs<F> {
         flags: RenameFlags,
         ticket: &mut Ticket,
     ) -> Attempt<Done<()>> {
+        if flags.exchange && flags.no_replace {
+            return Err(Refused::Invalid.into());
+        }
         self.check_entry(from.1, Refused::Busy)?;
         self.check_entry(to.1, Refused::Busy)?;
         let done = self.change_nodes(ctx, ticket, Site::NameOp, |f, tx, nodes| {

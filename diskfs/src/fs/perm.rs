@@ -73,13 +73,17 @@ pub(crate) fn may_remove<F: Format>(
     node: &Attr,
 ) -> Attempt<()> {
     may(f, tx, ctx, dir, W | X)?;
-    let sticky = ctx.cred.as_ref().is_some_and(|c| {
-        dir.mode & 0o1000 != 0 && c.uid != 0 && c.uid != dir.uid && c.uid != node.uid
-    });
-    if sticky || dir.flags & FL_APPEND != 0 || is_fixed(node) {
+    if is_sticky_for(ctx, dir, node) || dir.flags & FL_APPEND != 0 || is_fixed(node) {
         return Err(Refused::NotPermitted.into());
     }
     Ok(())
+}
+
+/// The name of `node` in `dir` is its owner's, and the caller is neither that nor the directory's.
+fn is_sticky_for(ctx: &Ctx, dir: &Attr, node: &Attr) -> bool {
+    ctx.cred.as_ref().is_some_and(|c| {
+        dir.mode & 0o1000 != 0 && c.uid != 0 && c.uid != dir.uid && c.uid != node.uid
+    })
 }
 
 /// A node whose names and attributes do not change.
@@ -88,7 +92,7 @@ pub(crate) fn is_fixed(node: &Attr) -> bool {
 }
 
 /// Owner of a new node in `dir`, and its mode: a set-gid directory passes on its group, and to
-/// directories the bit.
+/// directories the bit. A program does not get the bit from somebody outside of that group.
 pub(crate) fn new_owner(ctx: &Ctx, dir: &Attr, kind: Kind, mode: u32) -> ((u32, u32), u32) {
     let (uid, gid) = ctx.cred.as_ref().map_or(ctx.owner, |c| (c.uid, c.gid));
     let mut mode = mode & 0o7777;
@@ -97,6 +101,8 @@ pub(crate) fn new_owner(ctx: &Ctx, dir: &Attr, kind: Kind, mode: u32) -> ((u32, 
     }
     if kind == Kind::Dir {
         mode |= 0o2000;
+    } else if mode & 0o2010 == 0o2010 && !in_file_group(ctx, dir) {
+        mode &= !0o2000;
     }
     ((uid, dir.gid), mode)
 }
@@ -120,4 +126,60 @@ pub(crate) fn may_chown(
     let uid_ok = uid.is_none_or(|u| u == attr.uid);
     let gid_ok = gid.is_none_or(|g| g == attr.gid || in_group(c, g));
     if c.uid == attr.uid && uid_ok && gid_ok { Ok(()) } else { Err(Refused::NotPermitted) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Cred, Ino, Timestamp};
+    use alloc::vec::Vec;
+
+    fn attr(kind: Kind, mode: u32, uid: u32, gid: u32) -> Attr {
+        let t = Timestamp::default();
+        Attr {
+            ino: Ino(20),
+            generation: 0,
+            kind,
+            mode,
+            nlink: 1,
+            uid,
+            gid,
+            size: 0,
+            blocks: 0,
+            blksize: 1024,
+            rdev: (0, 0),
+            atime: t,
+            mtime: t,
+            ctime: t,
+            btime: None,
+            flags: 0,
+        }
+    }
+
+    fn user(uid: u32, gid: u32) -> Ctx {
+        Ctx { cred: Some(Cred { uid, gid, groups: Vec::new() }), ..Ctx::default() }
+    }
+
+    #[test]
+    fn names_in_a_sticky_directory_are_their_owners() {
+        let dir = attr(Kind::Dir, 0o1777, 5, 5);
+        let file = attr(Kind::File, 0o666, 6, 6);
+        let kept = |uid| is_sticky_for(&user(uid, 9), &dir, &file);
+        assert_eq!([kept(7), kept(0), kept(5), kept(6)], [true, false, false, false]);
+        let open = attr(Kind::Dir, 0o777, 5, 5);
+        assert!(!is_sticky_for(&user(7, 9), &open, &file));
+    }
+
+    #[test]
+    fn a_set_gid_directory_passes_its_group_on() {
+        let dir = attr(Kind::Dir, 0o2777, 5, 50);
+        let made = |ctx: &Ctx, kind, mode| new_owner(ctx, &dir, kind, mode);
+        assert_eq!(made(&user(7, 9), Kind::File, 0o644), ((7, 50), 0o644));
+        assert_eq!(made(&user(7, 9), Kind::Dir, 0o755), ((7, 50), 0o2755));
+        assert_eq!(made(&user(7, 9), Kind::File, 0o2755), ((7, 50), 0o755));
+        assert_eq!(made(&user(7, 50), Kind::File, 0o2755), ((7, 50), 0o2755));
+        assert_eq!(made(&user(0, 0), Kind::File, 0o2755), ((0, 50), 0o2755));
+        let plain = attr(Kind::Dir, 0o777, 5, 50);
+        assert_eq!(new_owner(&user(7, 9), &plain, Kind::Dir, 0o755), ((7, 9), 0o755));
+    }
 }

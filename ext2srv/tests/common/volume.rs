@@ -287,10 +287,13 @@ impl<H: Host<Format = Ext2>> Vol<H> {
     }
 
     pub fn rename(&mut self, old: &str, new: &str) -> Res<()> {
+        self.rename_with(old, new, RenameFlags::default())
+    }
+
+    pub fn rename_with(&mut self, old: &str, new: &str, flags: RenameFlags) -> Res<()> {
         let (from, from_name) = self.dir(old)?;
         let (to, to_name) = self.dir(new)?;
         let ctx = self.ctx.clone();
-        let flags = RenameFlags::default();
         self.run(|fs, t| fs.rename(&ctx, (from, from_name), (to, to_name), flags, t))
     }
 

@@ -15,7 +15,7 @@ use seawall_blockdev::PageBuf;
 use seawall_diskfs::driver::{self, Host};
 use seawall_diskfs::{
     Attempt, Attr, Ctx, Done, Format, Fs, FsError, Handle, Kind, NewNode, PlanReq, Refused,
-    SeekWhat, SetAttr, Slice, Ticket,
+    SeekWhat, SetAttr, Slice, Space, Ticket,
 };
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -33,6 +33,10 @@ type Result<T> = std::result::Result<T, Errno>;
 const SEEK_DATA: i32 = 3;
 /// lseek(2).
 const SEEK_HOLE: i32 = 4;
+/// fallocate(2).
+const FALLOC_FL_KEEP_SIZE: i32 = 1;
+/// fallocate(2): FALLOC_FL_PUNCH_HOLE, which goes with the other only.
+const FALLOC_FL_PUNCH_HOLE_KEEP_SIZE: i32 = 2 | FALLOC_FL_KEEP_SIZE;
 
 std::thread_local! {
     /// What a thread read last. To allocate it for each request would cost a page fault for each of
@@ -608,19 +612,24 @@ impl<F: Format> Filesystem for Fuse<F> {
         answer(reply, self.remove_attribute(req, ino, name));
     }
 
-    /// ext2 and FAT have no blocks that are allocated and unwritten: EOPNOTSUPP, as the kernel
-    /// turns this into.
     fn fallocate(
         &self,
-        _req: &Request,
+        req: &Request,
         _ino: INodeNo,
-        _fh: FileHandle,
-        _offset: u64,
-        _length: u64,
-        _mode: i32,
+        fh: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
         reply: ReplyEmpty,
     ) {
-        reply.error(Errno::ENOSYS);
+        let what = match mode {
+            0 => Space::Allocate,
+            FALLOC_FL_KEEP_SIZE => Space::AllocateKeepSize,
+            FALLOC_FL_PUNCH_HOLE_KEEP_SIZE => Space::Punch,
+            _ => return reply.error(Errno::EOPNOTSUPP),
+        };
+        let (ctx, range) = (ctx(req), (offset, length));
+        answer(reply, self.take(&ctx, |fs, t| fs.space(&ctx, Handle(fh.0), range, what, t)));
     }
 
     fn lseek(

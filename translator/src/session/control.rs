@@ -205,6 +205,8 @@ fn stats<F: Format>(fs: &Fs<F>) -> StatsReply {
             counter("epochs open, most", s.epochs_open_max),
             counter("cache hits", s.cache_hits),
             counter("cache misses", s.cache_misses),
+            counter("blocks given to files", s.file_blocks),
+            counter("runs they came in", s.file_runs),
             counter("dirty data bytes", s.dirty_bytes),
             counter("dirty blocks", s.dirty_blocks),
             counter("metadata cache bytes", meta as u64),
