@@ -153,7 +153,8 @@ pub fn print_usage(usage: &clap::Error) -> ExitCode {
     ExitCode::from(u8::try_from(usage.exit_code()).unwrap_or(2))
 }
 
-/// Sends events to stderr: warnings, with `-v` what happens, with `-vv` all of it. `RUST_LOG` says it
+/// Sends events to stderr: warnings, with `-v` what happens, with `-vv` all of it. `RUST_LOG` says
+/// it
 /// more exactly.
 pub fn start_tracing(verbose: u8) {
     let default = match verbose {

@@ -143,7 +143,8 @@ fn entry(path: &Path) -> (Entry, (u64, u64)) {
 }
 
 /// Zeros count by their place alone, so that a sparse file costs what it holds and a hole is the
-/// same as written zeros. Whole pieces, so that the hash does not depend on how much a read returns.
+/// same as written zeros. Whole pieces, so that the hash does not depend on how much a read
+/// returns.
 fn content(path: &Path) -> u64 {
     const PIECE: u64 = 1 << 16;
     let mut file = File::open(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));

@@ -63,7 +63,8 @@ pub trait Volume {
     /// Checks the volume on a device, which is only read. `progress` is told how far it is.
     ///
     /// # Errors
-    /// `Unsupported` for a volume that cannot be checked; `Io` when the device is gone. What is wrong
+    /// `Unsupported` for a volume that cannot be checked; `Io` when the device is gone. What is
+    /// wrong
     /// with the volume is no error.
     fn check(
         dev: &mut dyn BlockDev,

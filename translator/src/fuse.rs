@@ -44,6 +44,7 @@ use seawall_diskfs::Format;
 use seawall_diskfs::driver::Host;
 use std::path::{Path, PathBuf};
 use std::string::{String, ToString};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 use std::{format, io};
@@ -122,10 +123,8 @@ pub fn mount<F: Format>(
         handles: Arc::default(),
         freeing: Arc::new(RwLock::new(())),
         has_xattrs: engine.host().with(|fs| fs.has_xattrs()),
-        root: Arc::new(dir.clone()),
-        dev: Arc::default(),
     };
-    let (handles, dev) = (Arc::clone(&fuse.handles), Arc::clone(&fuse.dev));
+    let (handles, dev) = (Arc::clone(&fuse.handles), Arc::new(AtomicU64::new(0)));
     let device = system::mount(&dir, spec)?;
     let acl = if spec.options.others() { fuser::SessionACL::All } else { fuser::SessionACL::Owner };
     let mut config = fuser::Config::default();

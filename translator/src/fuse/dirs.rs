@@ -1,10 +1,10 @@
 //! Listings, and making directories and everything durable.
 
+use super::FOREVER;
 use super::convert::{attr, generation, kind};
 use super::ops::{Fuse, fail};
-use super::{FOREVER, system};
 use fuser::{Errno, FileType, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty};
-use seawall_diskfs::driver;
+use seawall_diskfs::driver::{self, Host};
 use seawall_diskfs::{
     Ctx, DirEntry, Format, FsError, Ino, Kind, Listing, OpenFlags, PlanReq, Site,
 };
@@ -12,7 +12,6 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::string::ToString;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Entries of one request. The kernel asks for a page, of which an entry takes 24 bytes and its
 /// name, or 152 with attributes.
@@ -110,35 +109,24 @@ impl<F: Format> Fuse<F> {
         reply.ok();
     }
 
-    /// fsync of a directory: it has no handle of its own, so one is opened for it.
-    pub(super) fn sync_dir(&self, ctx: &Ctx, dir: Ino, datasync: bool) -> Result<(), Errno> {
-        self.with(|host| {
-            let read = OpenFlags { read: true, ..OpenFlags::default() };
-            let handle = driver::run(host, ctx, |fs, t| fs.open(ctx, dir, read, t))?;
-            let done = driver::run_plan(host, PlanReq::Fsync { handle, datasync });
-            driver::Host::with(host, |fs| fs.clunk(handle));
-            done
-        })
-    }
-
-    /// syncfs: the kernel's pages first. In a thread of its own, since the kernel sends them to the
-    /// threads of this mount.
-    pub(super) fn sync_everything(&self, reply: ReplyEmpty) {
-        let (engine, root) = (Arc::clone(&self.engine), Arc::clone(&self.root));
-        let dev = self.dev.load(Ordering::Acquire);
+    /// fsync of the root stands for syncfs: the kernel's pages first, then everything. It stays the
+    /// fsync of a directory: a policy may ask more of that. In a thread of its own, since the
+    /// kernel sends the pages to the threads of this mount.
+    pub(super) fn sync_everything(&self, ctx: Ctx, root: Ino, datasync: bool, reply: ReplyEmpty) {
+        let engine = Arc::clone(&self.engine);
         let work = move || {
-            let done = match system::sync_pages(&root, dev) {
-                Ok(()) => engine
-                    .while_mounted(|host| driver::run_plan(host, PlanReq::Whole(Site::Syncfs))),
-                Err(error) => {
-                    tracing::warn!(%error, "syncfs");
-                    Some(Err(FsError::Io(seawall_blockdev::DevError::Io)))
-                }
-            };
+            // Without a front the mount begins or ends, and nobody could ask for the pages.
+            let pages = if engine.has_front() { engine.flush_front() } else { Err(GONE) };
+            let done = pages.map(|()| {
+                engine.while_mounted(|host| {
+                    driver::run_plan(host, PlanReq::Whole(Site::Syncfs))?;
+                    sync_dir(host, &ctx, root, datasync)
+                })
+            });
             match done {
-                Some(Ok(())) => reply.ok(),
-                Some(Err(e)) => reply.error(fail(&engine, &e)),
-                None => reply.error(Errno::EIO),
+                Ok(Some(Ok(()))) => reply.ok(),
+                Ok(Some(Err(e))) | Err(e) => reply.error(fail(&engine, &e)),
+                Ok(None) => reply.error(Errno::EIO),
             }
         };
         // Without a thread the reply is dropped, which fuser answers with EIO.
@@ -147,4 +135,20 @@ impl<F: Format> Fuse<F> {
             tracing::warn!(%error, "syncfs");
         }
     }
+}
+
+const GONE: FsError = FsError::Io(seawall_blockdev::DevError::Io);
+
+/// fsync of a directory: it has no handle of its own, so one is opened for it.
+pub(super) fn sync_dir<H: Host>(
+    host: &mut H,
+    ctx: &Ctx,
+    dir: Ino,
+    datasync: bool,
+) -> Result<(), FsError> {
+    let read = OpenFlags { read: true, ..OpenFlags::default() };
+    let handle = driver::run(host, ctx, |fs, t| fs.open(ctx, dir, read, t))?;
+    let done = driver::run_plan(host, PlanReq::Fsync { handle, datasync });
+    host.with(|fs| fs.clunk(handle));
+    done
 }

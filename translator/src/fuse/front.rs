@@ -60,27 +60,45 @@ impl<F: Format> Mounted<F> {
         dev == 0 || system::device_number(&self.dir).is_ok_and(|now| now == dev)
     }
 
-    /// Takes the mount out of the name space. True when the kernel will let go of it at once.
-    fn take_away(&self) -> bool {
+    /// Takes the mount out of the name space.
+    fn take_away(&self) {
         if !self.is_there() {
             tracing::warn!(dir = %self.dir.display(), "the mount is not in its place any more");
-            return false;
+            return;
         }
-        match system::unmount(&self.dir, UnmountFlags::empty()) {
-            Ok(()) => return true,
-            Err(Errno::BUSY) => {}
-            Err(error) => {
-                tracing::warn!(%error, dir = %self.dir.display(), "umount");
-                return false;
-            }
-        }
-        tracing::warn!(dir = %self.dir.display(), "the mount is busy: it is detached");
-        // Once detached, nobody can ask the kernel for the pages any more.
+        // Once it is away, nobody can ask the kernel for the pages any more, and where it is bound
+        // elsewhere the unmount does not.
         if let Err(error) = self.flush() {
             tracing::warn!(%error, "the kernel did not hand over all pages");
         }
-        system::detach(&self.dir);
-        false
+        match system::unmount(&self.dir, UnmountFlags::empty()) {
+            Ok(()) => {}
+            Err(Errno::BUSY) => {
+                tracing::warn!(dir = %self.dir.display(), "the mount is busy: it is detached");
+                system::detach(&self.dir);
+            }
+            Err(error) => tracing::warn!(%error, dir = %self.dir.display(), "umount"),
+        }
+    }
+
+    /// Waits until the kernel has had answers for all pages that it sends. Its syncfs(2) starts
+    /// them and, on FUSE, does not wait: a sync after it would find some of them missing. Dirty
+    /// pages belong to files that are open for writing (a mapping keeps its file open), and to have
+    /// such a file's pages invalidated waits for each.
+    fn wait_for_pages(&self) -> std::io::Result<()> {
+        let Some(engine) = self.engine.upgrade() else { return Ok(()) };
+        let handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let written = engine.while_mounted(|host| {
+            host.with(|fs| {
+                let of = |h: &Handle| fs.handle_info(*h).ok();
+                let written = handles.iter().filter_map(of).filter(|(_, how)| how.write);
+                written.map(|(ino, _)| ino).collect::<BTreeSet<_>>()
+            })
+        });
+        for ino in written.unwrap_or_default() {
+            self.notifier.inval_inode(self.numbers.node(ino), 0, 0)?;
+        }
+        Ok(())
     }
 }
 
@@ -107,7 +125,7 @@ impl<F: Format> Front for Mounted<F> {
             return Ok(());
         }
         let dev = self.dev.load(Ordering::Acquire);
-        system::sync_pages(&self.dir, dev).map_err(|error| {
+        system::sync_pages(&self.dir, dev).and_then(|()| self.wait_for_pages()).map_err(|error| {
             tracing::warn!(%error, "syncfs");
             FsError::Io(DevError::Io)
         })
@@ -115,11 +133,12 @@ impl<F: Format> Front for Mounted<F> {
 
     fn stop(&self) {
         if !self.end.wait(Duration::ZERO) {
-            let soon = self.take_away();
-            // A mount without users ends as fast as its last requests are served.
-            let limit = if soon { Duration::MAX } else { GRACE };
-            if !self.end.wait(limit) {
-                tracing::warn!("files of the mount are still open; they fail from now on");
+            self.take_away();
+            if !self.end.wait(GRACE) {
+                tracing::warn!(
+                    "files are still open, or the mount is bound to another place or seen from \
+                     another namespace; what uses it fails from now on"
+                );
             }
         }
         if self.end.wait(Duration::ZERO)

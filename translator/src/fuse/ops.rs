@@ -2,6 +2,7 @@
 
 use super::attrs;
 use super::convert::{self, Numbers, attr, errno, generation};
+use super::dirs::sync_dir;
 use super::{FOREVER, IO_BYTES, Options};
 use crate::server::{Engine, EngineHost, now};
 use crate::session::Change;
@@ -22,8 +23,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::SystemTime;
 
@@ -54,8 +54,6 @@ pub(super) struct Fuse<F: Format> {
     pub(super) freeing: Arc<RwLock<()>>,
     /// Nodes can have extended attributes.
     pub(super) has_xattrs: bool,
-    pub(super) root: Arc<PathBuf>,
-    pub(super) dev: Arc<AtomicU64>,
 }
 
 /// What only the operator can do something about goes to the log.
@@ -555,9 +553,9 @@ impl<F: Format> Filesystem for Fuse<F> {
     ) {
         let ino = self.numbers.ino(ino);
         if self.numbers.is_root(ino) {
-            return self.sync_everything(reply);
+            return self.sync_everything(ctx(req), ino, datasync, reply);
         }
-        answer(reply, self.sync_dir(&ctx(req), ino, datasync));
+        answer(reply, self.with(|host| sync_dir(host, &ctx(req), ino, datasync)));
     }
 
     fn statfs(&self, req: &Request, _ino: INodeNo, reply: ReplyStatfs) {

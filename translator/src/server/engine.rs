@@ -142,6 +142,11 @@ impl<F: Format> Engine<F> {
         }
     }
 
+    /// True while there is a cache above.
+    pub fn has_front(&self) -> bool {
+        self.front().is_some()
+    }
+
     /// Has the cache above hand over what it holds.
     ///
     /// # Errors

@@ -144,12 +144,13 @@ pub fn serve<F: Format>(
 struct Signals {
     int: Signal,
     term: Signal,
+    hup: Signal,
 }
 
 impl Signals {
     fn new() -> io::Result<Self> {
         let (int, term) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-        Ok(Self { int, term })
+        Ok(Self { int, term, hup: signal(SignalKind::hangup())? })
     }
 }
 
@@ -208,6 +209,8 @@ async fn accept_until_stopped<F: Format>(
             result = stopped.recv() => return result,
             _ = signals.int.recv() => return None,
             _ = signals.term.recv() => return None,
+            // A closed terminal: what is cached must not go with it.
+            _ = signals.hup.recv() => return None,
             _ = unmounted.recv() => return None,
             accepted = listener.accept() => accepted,
         };
