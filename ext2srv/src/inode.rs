@@ -6,7 +6,7 @@
 
 use crate::Ext2;
 use crate::features::{
-    INCOMPAT_EXTENTS, INCOMPAT_LARGE_DIR, RO_COMPAT_DIR_NLINK, RO_COMPAT_HUGE_FILE,
+    INCOMPAT_64BIT, INCOMPAT_EXTENTS, INCOMPAT_LARGE_DIR, RO_COMPAT_DIR_NLINK, RO_COMPAT_HUGE_FILE,
 };
 use alloc::format;
 use seawall_diskfs::bytes::{put, slice, slice_mut, u16_at, u32_at};
@@ -60,7 +60,8 @@ pub(crate) struct Inode {
     pub(crate) flags: u32,
     pub(crate) block: [u32; 15],
     pub(crate) generation: u32,
-    pub(crate) file_acl: u32,
+    /// The block of attributes; 0: none.
+    pub(crate) file_acl: u64,
     pub(crate) extra_isize: u16,
     /// `i_blocks` has 48 bits: the volume has the feature `huge_file`.
     pub(crate) huge: bool,
@@ -224,7 +225,7 @@ impl Inode {
             flags,
             block,
             generation: u32_at(b, 0x64)?,
-            file_acl: u32_at(b, 0x68)?,
+            file_acl: u64::from(u32_at(b, 0x68)?),
             extra_isize,
             huge,
             translator: false,
@@ -267,7 +268,7 @@ impl Inode {
             put(b, 0x28 + i * 4, &p.to_le_bytes())?;
         }
         put(b, 0x64, &self.generation.to_le_bytes())?;
-        put(b, 0x68, &self.file_acl.to_le_bytes())?;
+        put(b, 0x68, &(self.file_acl as u32).to_le_bytes())?;
         if self.kind == Kind::File {
             put(b, 0x6C, &((self.size >> 32) as u32).to_le_bytes())?;
         }
@@ -397,6 +398,9 @@ impl Ext2 {
         }
         if inode.flags & FL_INLINE_DATA != 0 {
             return Err(wrong("inline data without the feature").into());
+        }
+        if self.incompat(INCOMPAT_64BIT) {
+            inode.file_acl |= u64::from(u16_at(raw, 0x76)?) << 32;
         }
         if inode.kind == Kind::Dir && self.incompat(INCOMPAT_LARGE_DIR) {
             inode.size |= u64::from(u32_at(raw, 0x6C)?) << 32;

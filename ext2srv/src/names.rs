@@ -198,7 +198,7 @@ impl Ext2 {
             return Err(FsError::Bug("an inode with blocks is to be freed").into());
         }
         if inode.file_acl != 0 {
-            self.drop_acl(tx, ino, u64::from(inode.file_acl))?;
+            self.drop_acl(tx, ino, inode.file_acl)?;
         }
         self.drop_translator(tx, ino)?;
         inode.file_acl = 0;

@@ -141,33 +141,12 @@ impl Superblock {
         let uuid = array_at(b, 0x68)?;
         let desc_sum = checksum(b, incompat, ro_compat, &uuid)?;
 
-        let log = u32_at(b, 0x18)?;
-        ensure(log <= 6, "s_log_block_size is above 64 KiB")?;
-        let block_size = 1024u32 << log;
-        let first_data_block = u64::from(u32_at(b, 0x14)?);
-        ensure(
-            first_data_block == u64::from(block_size == 1024),
-            "s_first_data_block does not fit the block size",
-        )?;
+        let (block_size, first_data_block) = block_size(b)?;
+        let (first_ino, inode_size) = inode_fields(b, dynamic, block_size)?;
         let wide = incompat & INCOMPAT_64BIT != 0;
         let high = |off: usize| if wide { u32_at(b, off) } else { Ok(0) };
         let blocks = u64::from(u32_at(b, 0x04)?) | u64::from(high(0x150)?) << 32;
-        let desc_size = if wide { u32::from(u16_at(b, 0xFE)?) } else { DESC_SIZE };
-        if wide && !(desc_size.is_power_of_two() && (64..=1024).contains(&desc_size)) {
-            let what = format!("64bit: s_desc_size is {desc_size}, not a power of two from 64");
-            return Err(bad(what));
-        }
-        let (first_ino, inode_size) = if dynamic {
-            (u32_at(b, S_FIRST_INO)?, u16_at(b, S_INODE_SIZE)?)
-        } else {
-            (GOOD_OLD_FIRST_INO, GOOD_OLD_INODE_SIZE)
-        };
-        ensure(
-            inode_size.is_power_of_two()
-                && inode_size >= GOOD_OLD_INODE_SIZE
-                && u32::from(inode_size) <= block_size,
-            "s_inode_size is not a power of two from 128 to the block size",
-        )?;
+        let desc_size = if wide { desc_size(b)? } else { DESC_SIZE };
         let sb = Self {
             block_size,
             blocks,
@@ -367,6 +346,42 @@ pub(crate) fn sparse_copy(group: u32) -> bool {
         n == 1
     };
     group <= 1 || power_of(3) || power_of(5) || power_of(7)
+}
+
+/// Bytes of a block, and the block that holds the superblock.
+fn block_size(b: &[u8]) -> Result<(u32, u64), FsError> {
+    let log = u32_at(b, 0x18)?;
+    ensure(log <= 6, "s_log_block_size is above 64 KiB")?;
+    let block_size = 1024u32 << log;
+    let first_data_block = u64::from(u32_at(b, 0x14)?);
+    let fits = first_data_block == u64::from(block_size == 1024);
+    ensure(fits, "s_first_data_block does not fit the block size")?;
+    Ok((block_size, first_data_block))
+}
+
+/// The first inode for files, and the bytes of an inode; revision 0 (not `dynamic`) has no fields
+/// for them.
+fn inode_fields(b: &[u8], dynamic: bool, block_size: u32) -> Result<(u32, u16), FsError> {
+    if !dynamic {
+        return Ok((GOOD_OLD_FIRST_INO, GOOD_OLD_INODE_SIZE));
+    }
+    let inode_size = u16_at(b, S_INODE_SIZE)?;
+    ensure(
+        inode_size.is_power_of_two()
+            && inode_size >= GOOD_OLD_INODE_SIZE
+            && u32::from(inode_size) <= block_size,
+        "s_inode_size is not a power of two from 128 to the block size",
+    )?;
+    Ok((u32_at(b, S_FIRST_INO)?, inode_size))
+}
+
+/// Bytes of a group descriptor with the feature `64bit`.
+fn desc_size(b: &[u8]) -> Result<u32, FsError> {
+    let size = u32::from(u16_at(b, 0xFE)?);
+    if size.is_power_of_two() && (64..=1024).contains(&size) {
+        return Ok(size);
+    }
+    Err(bad(format!("64bit: s_desc_size is {size}, not a power of two from 64 to 1024")))
 }
 
 /// Checks the superblock's own checksum, where it has one, and says how descriptors are summed.

@@ -41,7 +41,8 @@ impl Ext2 {
 
     /// The block bitmap of a group that is about to be allocated from.
     pub(crate) fn block_map(&self, tx: &mut Tx<'_>, g: &Group) -> Attempt<BlockRef> {
-        if self.group(tx, g.index)?.blocks_uninit {
+        // What `g` was read from may have changed since, and only in this direction.
+        if g.blocks_uninit && self.group(tx, g.index)?.blocks_uninit {
             let map = self.own_blocks(g);
             tx.create_block(g.block_bitmap, "block bitmap", MAP)?.copy_from_slice(&map);
             self.begin_use(tx, &Group { blocks_uninit: false, ..*g })?;
@@ -52,8 +53,10 @@ impl Ext2 {
     /// The inode bitmap of a group that is about to be allocated from. With inodes the group also
     /// has a block bitmap, as Linux keeps it.
     pub(crate) fn inode_map(&self, tx: &mut Tx<'_>, g: &Group) -> Attempt<BlockRef> {
-        let now = self.group(tx, g.index)?;
-        if now.inodes_uninit {
+        if g.inodes_uninit
+            && let now = self.group(tx, g.index)?
+            && now.inodes_uninit
+        {
             self.block_map(tx, &now)?;
             let map = tx.create_block(g.inode_bitmap, "inode bitmap", MAP)?;
             map.fill(0);
@@ -65,8 +68,11 @@ impl Ext2 {
 
     /// Inode `bit` of a group is about to be used: nothing up to it is garbage from here on.
     pub(crate) fn claim_inode(&self, tx: &mut Tx<'_>, g: &Group, bit: u64) -> Attempt<()> {
-        let now = self.group(tx, g.index)?;
         let begun = u32::try_from(bit + 1).unwrap_or(u32::MAX);
+        if begun <= g.inodes_begun {
+            return Ok(());
+        }
+        let now = self.group(tx, g.index)?;
         if begun <= now.inodes_begun {
             return Ok(());
         }

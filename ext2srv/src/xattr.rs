@@ -62,14 +62,14 @@ impl Ext2 {
         let found = |list: Vec<Entry>| list.into_iter().find(|e| e.is(name.index, name.rest));
         let mut entry = found(self.body_entries(tx, ino, &inode)?);
         if entry.is_none() && inode.file_acl != 0 {
-            entry = found(self.block_entries(tx, u64::from(inode.file_acl))?.0);
+            entry = found(self.block_entries(tx, inode.file_acl)?.0);
         }
         let Some(entry) = entry else { return Ok(None) };
         if !name.is_acl() {
             return Ok(Some(entry.value));
         }
         let wrong = |what| {
-            let place = u64::from(inode.file_acl);
+            let place = inode.file_acl;
             FsError::corrupt("access list", place, format!("inode {}: {what}", ino.0))
         };
         Ok(Some(acl::from_disk(&entry.value).map_err(wrong)?))
@@ -80,7 +80,7 @@ impl Ext2 {
         let inode = self.inode(tx, ino)?;
         let mut list = self.body_entries(tx, ino, &inode)?;
         if inode.file_acl != 0 {
-            list.extend(self.block_entries(tx, u64::from(inode.file_acl))?.0);
+            list.extend(self.block_entries(tx, inode.file_acl)?.0);
         }
         let mut out: Vec<Vec<u8>> =
             list.iter().filter_map(|e| names::full(e.index, &e.name)).collect();

@@ -68,7 +68,7 @@ impl Ext2 {
         when: When,
     ) -> Attempt<()> {
         let mut inode = self.inode(tx, ino)?;
-        let old = u64::from(inode.file_acl);
+        let old = inode.file_acl;
         let (block, owners) = if old == 0 { (Vec::new(), 0) } else { self.block_entries(tx, old)? };
         let body = self.body_entries(tx, ino, &inode)?;
         let mut plan =
@@ -141,7 +141,7 @@ impl Ext2 {
         };
         let count = |block: u64| if block == 0 { 0 } else { self.sectors() };
         inode.sectors = (inode.sectors + count(new)).saturating_sub(count(old));
-        inode.file_acl = u32::try_from(new).map_err(|_| FsError::Bug("block number"))?;
+        inode.file_acl = new;
         inode.ctime = tx.now();
         let stage = match when {
             When::New => Stage::Init,
