@@ -157,17 +157,7 @@ impl Superblock {
             let what = format!("64bit: s_desc_size is {desc_size}, not a power of two from 64");
             return Err(bad(what));
         }
-        let (first_ino, inode_size) = if dynamic {
-            (u32_at(b, S_FIRST_INO)?, u16_at(b, S_INODE_SIZE)?)
-        } else {
-            (GOOD_OLD_FIRST_INO, GOOD_OLD_INODE_SIZE)
-        };
-        ensure(
-            inode_size.is_power_of_two()
-                && inode_size >= GOOD_OLD_INODE_SIZE
-                && u32::from(inode_size) <= block_size,
-            "s_inode_size is not a power of two from 128 to the block size",
-        )?;
+        let (first_ino, inode_size) = inode_layout(b, dynamic, block_size)?;
         let sb = Self {
             block_size,
             blocks,
@@ -185,10 +175,7 @@ impl Superblock {
                 0 => None,
                 _ => Some(u64::from(u32_at(b, 0x104)?)),
             },
-            backup_groups: match compat & COMPAT_SPARSE_SUPER2 {
-                0 => [0, 0],
-                _ => [u32_at(b, 0x24C)?, u32_at(b, 0x250)?],
-            },
+            backup_groups: backup_groups(b, compat)?,
             reserved_gdt_blocks: if compat & COMPAT_RESIZE_INODE != 0 {
                 u16_at(b, 0xCE)?
             } else {
@@ -409,6 +396,30 @@ fn hashing(b: &[u8]) -> Result<Hashing, FsError> {
     }
     let unsigned = u32_at(b, 0x160)? & FLAG_UNSIGNED_HASH != 0;
     Ok(Hashing { seed, version: u8_at(b, 0xFC)?, unsigned })
+}
+
+/// Groups with the copies of `sparse_super2`; 0 for none.
+fn backup_groups(b: &[u8], compat: u32) -> Result<[u32; 2], FsError> {
+    match compat & COMPAT_SPARSE_SUPER2 {
+        0 => Ok([0, 0]),
+        _ => Ok([u32_at(b, 0x24C)?, u32_at(b, 0x250)?]),
+    }
+}
+
+/// Lowest inode number for files, and bytes of an inode.
+fn inode_layout(b: &[u8], dynamic: bool, block_size: u32) -> Result<(u32, u16), FsError> {
+    let (first_ino, inode_size) = if dynamic {
+        (u32_at(b, S_FIRST_INO)?, u16_at(b, S_INODE_SIZE)?)
+    } else {
+        (GOOD_OLD_FIRST_INO, GOOD_OLD_INODE_SIZE)
+    };
+    ensure(
+        inode_size.is_power_of_two()
+            && inode_size >= GOOD_OLD_INODE_SIZE
+            && u32::from(inode_size) <= block_size,
+        "s_inode_size is not a power of two from 128 to the block size",
+    )?;
+    Ok((first_ino, inode_size))
 }
 
 #[cfg(test)]
