@@ -164,10 +164,7 @@ impl Superblock {
                 0 => None,
                 _ => Some(u64::from(u32_at(b, 0x104)?)),
             },
-            backup_groups: match compat & COMPAT_SPARSE_SUPER2 {
-                0 => [0, 0],
-                _ => [u32_at(b, 0x24C)?, u32_at(b, 0x250)?],
-            },
+            backup_groups: backup_groups(b, compat)?,
             reserved_gdt_blocks: if compat & COMPAT_RESIZE_INODE != 0 {
                 u16_at(b, 0xCE)?
             } else {
@@ -424,6 +421,14 @@ fn hashing(b: &[u8]) -> Result<Hashing, FsError> {
     }
     let unsigned = u32_at(b, 0x160)? & FLAG_UNSIGNED_HASH != 0;
     Ok(Hashing { seed, version: u8_at(b, 0xFC)?, unsigned })
+}
+
+/// Groups with the copies of `sparse_super2`; 0 for none.
+fn backup_groups(b: &[u8], compat: u32) -> Result<[u32; 2], FsError> {
+    match compat & COMPAT_SPARSE_SUPER2 {
+        0 => Ok([0, 0]),
+        _ => Ok([u32_at(b, 0x24C)?, u32_at(b, 0x250)?]),
+    }
 }
 
 #[cfg(test)]

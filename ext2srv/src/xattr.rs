@@ -19,6 +19,7 @@ mod names;
 mod translator;
 
 use crate::Ext2;
+use crate::features::INCOMPAT_EA_INODE;
 use crate::inode::Inode;
 use alloc::format;
 use alloc::vec::Vec;
@@ -115,7 +116,8 @@ impl Ext2 {
         if u32_at(body, 0)? != MAGIC {
             return Ok(Vec::new());
         }
-        entry::parse(body, BODY_HEADER, BODY_HEADER).map_err(|what| {
+        let ea_inode = self.incompat(INCOMPAT_EA_INODE);
+        entry::parse(body, BODY_HEADER, BODY_HEADER, ea_inode).map_err(|what| {
             FsError::corrupt("inode", block, format!("inode {}: {what}", ino.0)).into()
         })
     }
@@ -125,7 +127,9 @@ impl Ext2 {
         self.check_pointer(block, block)?;
         let b = tx.read(block, WHAT)?;
         let count = check_header(&b, block)?;
-        let list = entry::parse(&b, HEADER, 0).map_err(|w| FsError::corrupt(WHAT, block, w))?;
+        let ea_inode = self.incompat(INCOMPAT_EA_INODE);
+        let list =
+            entry::parse(&b, HEADER, 0, ea_inode).map_err(|w| FsError::corrupt(WHAT, block, w))?;
         Ok((list, count))
     }
 

@@ -15,7 +15,7 @@ use seawall_blockdev::{BlockDev, PageBuf};
 use seawall_diskfs::driver::{self, Blocking};
 use seawall_diskfs::flags::{FL_APPEND, FL_DIRSYNC, FL_IMMUTABLE, FL_NOATIME, FL_SYNC};
 use seawall_diskfs::{
-    Atime, AtimeOpts, Cred, Ctx, Fs, MountOpts, NewNode, OpenFlags, SetAttr, SetTime, Slice,
+    Atime, AtimeOpts, Cred, Ctx, Fs, MountOpts, NewNode, OpenFlags, SetAttr, SetTime, Slice, Space,
     Timestamp, policy,
 };
 use seawall_ext2::OpenOptions;
@@ -124,6 +124,27 @@ fn what_is_append_only_grows() {
     v.create("/d/new").unwrap();
     assert_eq!(errno(v.unlink("/d/new")), 1);
     assert_eq!(errno(v.rename("/d/new", "/d/other")), 1);
+    v.unmount();
+    assert_clean(&path);
+}
+
+#[test]
+fn no_holes_in_what_only_grows() {
+    let dir = Scratch::new();
+    let path = image(&dir, &[]);
+    let mut v = plain(&path, "default");
+    v.create("/f").unwrap();
+    v.write("/f", 0, &[1; 20_000]).unwrap();
+    let ino = v.stat("/f").unwrap().ino;
+    let (h, ctx) = (v.open(ino).unwrap(), v.ctx.clone());
+    for flag in [FL_APPEND, FL_IMMUTABLE] {
+        set_flags(&mut v, "/f", flag).unwrap();
+        let hole = v.run(|fs, t| fs.space(&ctx, h, (0, 8192), Space::Punch, t));
+        assert_eq!(errno(hole), 1);
+    }
+    let more = v.run(|fs, t| fs.space(&ctx, h, (0, 40_000), Space::Allocate, t));
+    assert_eq!(errno(more), 1);
+    v.clunk(h);
     v.unmount();
     assert_clean(&path);
 }

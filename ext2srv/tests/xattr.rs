@@ -402,3 +402,32 @@ fn a_new_owner_of_a_number_has_no_attributes() {
     v.unmount();
     assert_clean(&path);
 }
+
+#[test]
+fn values_in_inodes_of_their_own_are_left_out() {
+    let dir = Scratch::new();
+    let path = dir.join("image");
+    std::fs::File::create(&path).unwrap().set_len(16 * MIB).unwrap();
+    let mut mke2fs = seawall_tests::tool("mke2fs");
+    mke2fs.args(["-q", "-F", "-t", "ext4", "-b", "1024", "-O", "ea_inode,^has_journal"]);
+    seawall_tests::run(mke2fs.arg(&path)).ok();
+    let at = Scratch::new();
+    let mount = |what: &[&str]| {
+        let mut tool = seawall_tests::tool(what[0]);
+        seawall_tests::run(tool.args(&what[1..]).arg(at.path())).ok();
+    };
+    mount(&["mount", "-t", "ext4", "-o", "loop", path.to_str().unwrap()]);
+    let f = at.join("f");
+    std::fs::write(&f, b"x").unwrap();
+    let flags = rustix::fs::XattrFlags::empty();
+    rustix::fs::setxattr(&f, "user.large", &[7; 5000], flags).unwrap();
+    rustix::fs::setxattr(&f, "user.small", b"1", flags).unwrap();
+    mount(&["umount"]);
+    let opts = seawall_ext2::OpenOptions { read_only: true, ..Default::default() };
+    let fs = common::engine(&path, opts).unwrap();
+    let host = seawall_diskfs::testing::mount(fs, common::FileDev::open(&path), "default").unwrap();
+    let mut v = common::Vol { host, ctx: Ctx::default(), restarts: 0 };
+    assert_eq!(v.attrs("/f").unwrap(), ["user.small"]);
+    assert_eq!(v.attr("/f", "user.small").unwrap(), b"1");
+    assert_eq!(errno(v.attr("/f", "user.large")), 61);
+}

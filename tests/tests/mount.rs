@@ -320,8 +320,8 @@ fn names_flags_and_what_the_format_cannot() {
     let fallocate = rustix::fs::fallocate(&f, FallocateFlags::empty(), 0, 4096);
     assert_eq!(fallocate, Err(rustix::io::Errno::OPNOTSUPP));
     let value = rustix::fs::setxattr(at("f"), "user.x", b"1", rustix::fs::XattrFlags::empty());
-    assert_eq!(value, Err(rustix::io::Errno::OPNOTSUPP));
-    assert_eq!(rustix::fs::listxattr(at("f"), &mut [0u8; 64]), Ok(0));
+    assert_eq!(value, Ok(()));
+    assert_eq!(rustix::fs::listxattr(at("f"), &mut [0u8; 64]), Ok(7));
 
     let times = |secs: i64, nanos: i64| {
         let t = Timespec { tv_sec: secs, tv_nsec: nanos };

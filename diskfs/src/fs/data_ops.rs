@@ -359,7 +359,7 @@ struct Edges {
 }
 
 /// What the flags forbid to everybody, also through handles that were opened before they were set.
-fn may_write_at(attr: &Attr, offset: u64) -> Result<(), Refused> {
+pub(crate) fn may_write_at(attr: &Attr, offset: u64) -> Result<(), Refused> {
     let inside = offset < attr.size && attr.flags & FL_APPEND != 0;
     if inside || attr.flags & FL_IMMUTABLE != 0 {
         return Err(Refused::NotPermitted);

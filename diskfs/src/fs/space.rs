@@ -5,7 +5,7 @@
 //! there are none past the size. The crash case is that of any write.
 
 use crate::flags::{FL_APPEND, FL_IMMUTABLE};
-use crate::fs::data_ops::fill_block;
+use crate::fs::data_ops::{fill_block, may_write_at};
 use crate::fs::{Done, Fs};
 use crate::slice::Slice;
 use crate::{
@@ -56,6 +56,8 @@ impl<F: Format> Fs<F> {
         if attr.kind != Kind::File || len == 0 {
             return Err(Refused::Invalid.into());
         }
+        // What only grows takes no holes.
+        may_write_at(&attr, if what == Space::Punch { offset } else { attr.size })?;
         if end > self.geo.size_max {
             return Err(Refused::FileTooBig.into());
         }

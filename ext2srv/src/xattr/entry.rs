@@ -66,15 +66,23 @@ pub(crate) fn table_hash(entries: &[Entry]) -> u32 {
     hashes.clone().fold(0u32, |h, e| h.rotate_left(16) ^ e) * u32::from(hashes.min() != Some(0))
 }
 
-/// Reads the table that begins at `first`; its values' offsets count from `base`.
-pub(crate) fn parse(b: &[u8], first: usize, base: usize) -> Result<Vec<Entry>, &'static str> {
-    parse_fields(b, first, base).unwrap_or(Err("an attribute's entry runs out of its table"))
+/// Reads the table that begins at `first`; its values' offsets count from `base`. With the feature
+/// `ea_inode` (such a volume is never written) values in inodes of their own are left out.
+pub(crate) fn parse(
+    b: &[u8],
+    first: usize,
+    base: usize,
+    ea_inode: bool,
+) -> Result<Vec<Entry>, &'static str> {
+    parse_fields(b, first, base, ea_inode)
+        .unwrap_or(Err("an attribute's entry runs out of its table"))
 }
 
 fn parse_fields(
     b: &[u8],
     first: usize,
     base: usize,
+    ea_inode: bool,
 ) -> Result<Result<Vec<Entry>, &'static str>, FsError> {
     // Where the table ends is known first: no value lies before that.
     let mut at = first;
@@ -91,6 +99,10 @@ fn parse_fields(
         let (offset, inode) = (usize::from(u16_at(b, at + 2)?), u32_at(b, at + 4)?);
         let size = u32_at(b, at + 8)? as usize;
         let name = slice(b, at + ENTRY, usize::from(name_len))?.to_vec();
+        at += pad(ENTRY + usize::from(name_len));
+        if inode != 0 && ea_inode {
+            continue;
+        }
         if inode != 0 {
             return Ok(Err("an attribute's value in an inode of its own without the feature"));
         }
@@ -104,7 +116,6 @@ fn parse_fields(
             _ => slice(b, base + offset, size)?.to_vec(),
         };
         out.push(Entry { index, name, value });
-        at += pad(ENTRY + usize::from(name_len));
     }
     Ok(Ok(out))
 }
@@ -155,7 +166,7 @@ mod tests {
             let len = first + table_len(&list);
             let mut b = vec![0xFF; len];
             encode(&list, &mut b, first, base, true).unwrap();
-            assert_eq!(parse(&b, first, base).unwrap(), list);
+            assert_eq!(parse(&b, first, base, false).unwrap(), list);
             let mut short = vec![0; len - 4];
             encode(&list, &mut short, first, base, true).unwrap_err();
         }
@@ -178,12 +189,12 @@ mod tests {
             for v in [0, 1, 4, 0x7F, 0xFE, 0xFF] {
                 let mut b = good.clone();
                 b[at] = v;
-                if let Ok(got) = parse(&b, 32, 0) {
+                if let Ok(got) = parse(&b, 32, 0, false) {
                     assert!(got.iter().map(|e| e.value.len()).sum::<usize>() < 256);
                 }
             }
         }
-        assert!(parse(&[1; 40], 32, 0).is_err());
-        assert!(parse(&[0; 3], 4, 4).is_err());
+        assert!(parse(&[1; 40], 32, 0, false).is_err());
+        assert!(parse(&[0; 3], 4, 4, false).is_err());
     }
 }
