@@ -11,7 +11,7 @@ use common::{Plain, Res, TIME, Vol, cold, plain};
 use seawall_blockdev::Numbered;
 use seawall_diskfs::driver::Host;
 use seawall_diskfs::testing::{MemDev, mount};
-use seawall_diskfs::{Ctx, FsError, Refused, RenameFlags, SeekWhat, Space};
+use seawall_diskfs::{Cred, Ctx, FsError, NewNode, Refused, RenameFlags, SeekWhat, Space};
 use seawall_ext2::{Ext2, OpenOptions};
 use seawall_tests::{LoopMount, Scratch, assert_clean, mke2fs, pattern, run, tool};
 
@@ -263,4 +263,47 @@ fn a_power_loss_in_the_middle_of_a_long_shrinking_or_a_hole() {
             }
         }
     }
+}
+
+#[test]
+fn sticky_and_set_gid_directories_keep_their_rules() {
+    let dir = Scratch::new();
+    let image = dir.join("image");
+    mke2fs(&image, 4 << 20, &["-b", "1024", "-N", "64"]);
+    let mut v = plain(&image, "default");
+    let user = |uid, gid| Some(Cred { uid, gid, groups: Vec::new() });
+    v.ctx.owner = (5, 50);
+    v.make("/sticky", NewNode::Dir, 0o1777).unwrap();
+    v.make("/group", NewNode::Dir, 0o2777).unwrap();
+    v.ctx.cred = user(6, 60);
+    for f in ["/sticky/a", "/sticky/b", "/sticky/c"] {
+        v.make(f, NewNode::File, 0o666).unwrap();
+    }
+    let refused = Err(FsError::Refused(Refused::NotPermitted));
+    v.ctx.cred = user(7, 70);
+    v.make("/sticky/mine", NewNode::File, 0o666).unwrap();
+    assert_eq!(v.unlink("/sticky/a"), refused);
+    assert_eq!(v.rename("/sticky/a", "/sticky/x"), refused);
+    assert_eq!(v.rename("/sticky/mine", "/sticky/a"), refused);
+    assert_eq!(exchange(&mut v, "/sticky/mine", "/sticky/a"), refused);
+    v.rename("/sticky/mine", "/sticky/mine2").unwrap();
+    // The owner of the name, of the directory, and user 0.
+    for (uid, f) in [(6, "/sticky/a"), (5, "/sticky/b"), (0, "/sticky/c")] {
+        v.ctx.cred = user(uid, 9);
+        v.unlink(f).unwrap();
+    }
+    // The group goes on, to directories with the bit; a program keeps it for members only.
+    v.ctx.cred = user(7, 70);
+    let made = |v: &mut Plain, path: &str, node, mode| {
+        let a = v.make(path, node, mode).unwrap();
+        (a.gid, a.mode)
+    };
+    assert_eq!(made(&mut v, "/group/f", NewNode::File, 0o644), (50, 0o644));
+    assert_eq!(made(&mut v, "/group/d", NewNode::Dir, 0o755), (50, 0o2755));
+    assert_eq!(made(&mut v, "/group/p", NewNode::File, 0o2755), (50, 0o755));
+    v.ctx.cred = user(7, 50);
+    assert_eq!(made(&mut v, "/group/q", NewNode::File, 0o2755), (50, 0o2755));
+    v.ctx.cred = None;
+    v.unmount();
+    assert_clean(&image);
 }

@@ -226,7 +226,7 @@ impl<F: Format> Fs<F> {
 
     /// O_SYNC, the flag `S` and O_DSYNC: the write's own sites first (`indirect`), then the fsync
     /// that follows.
-    fn after_write(
+    pub(crate) fn after_write(
         &mut self,
         after: &mut Option<After>,
         handle: Handle,

@@ -9,8 +9,8 @@ use crate::fs::data_ops::{fill_block, may_write_at};
 use crate::fs::{Done, Fs};
 use crate::slice::Slice;
 use crate::{
-    Attempt, Ctx, Extent, Fault, Format, FsError, Handle, IO_MAX, Ino, Kind, Refused, Site, Ticket,
-    Wait,
+    Attempt, Attr, Ctx, Extent, Fault, Format, FsError, Handle, IO_MAX, Ino, Kind, Refused, Site,
+    Ticket, Wait,
 };
 use alloc::vec::Vec;
 use seawall_blockdev::PageBuf;
@@ -66,7 +66,7 @@ impl<F: Format> Fs<F> {
         }
         self.refresh_fills(ticket);
         let setid = attr.mode & 0o6000 != 0 && ctx.cred.as_ref().is_some_and(|c| c.uid != 0);
-        let file = File { handle, ino, size: attr.size, setid };
+        let file = File { handle, ino, size: attr.size, setid, attr };
         match what {
             Space::Punch => self.punch_step(ctx, file, offset, end, ticket),
             _ => self.allocate_step(ctx, file, offset, end, ticket),
@@ -134,8 +134,9 @@ impl<F: Format> Fs<F> {
             _ => self.format.map_alloc(&mut tx, file.ino, hole)?,
         };
         self.format.wrote(&mut tx, file.ino, size, file.setid)?;
+        let new_indirect = tx.effects.new_indirect;
         let staged = tx.stage();
-        let after = self.commit(staged, Site::Data);
+        let mut after = self.commit(staged, Site::Data);
         if let Some((block, (disk, buf))) = gap {
             self.zero_past(file.ino, block, disk, &buf, file.size);
         }
@@ -148,6 +149,7 @@ impl<F: Format> Fs<F> {
         if let Some(o) = self.nodes.handle_mut(file.handle) {
             o.dirty = true;
         }
+        self.after_write(&mut after, file.handle, &file.attr, new_indirect);
         Ok(Done { value: (), after, more: upto < end || hole.len > 0 })
     }
 
@@ -177,7 +179,7 @@ impl<F: Format> Fs<F> {
         let next = self.format.punch_step(&mut tx, ino, whole)?;
         self.format.wrote(&mut tx, ino, file.size, file.setid)?;
         let staged = tx.stage();
-        let after = self.commit(staged, Site::Truncate);
+        let mut after = self.commit(staged, Site::Truncate);
         let done = next.unwrap_or(stop).saturating_sub(start);
         self.data.punch(ino, Extent { start, len: done });
         for (block, disk, old, from, to) in edges {
@@ -190,6 +192,7 @@ impl<F: Format> Fs<F> {
         if let Some(o) = self.nodes.handle_mut(file.handle) {
             o.dirty = true;
         }
+        self.after_write(&mut after, file.handle, &file.attr, 0);
         Ok(Done { value: (), after, more: next.is_some() })
     }
 }
@@ -200,6 +203,7 @@ struct File {
     ino: Ino,
     size: u64,
     setid: bool,
+    attr: Attr,
 }
 
 /// Blocks that the byte range covers in part: number, and bytes from and to.
