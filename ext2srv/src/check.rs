@@ -74,6 +74,8 @@ struct Check<'a> {
     groups: Vec<Desc>,
     /// Blocks of the volume's own structures. Bits count from the first block.
     own: Bits,
+    /// Those of them that are only kept for more descriptors.
+    spare: Bits,
     /// Blocks that something owns.
     claimed: Bits,
     /// Blocks that more than one thing owns.
@@ -91,6 +93,9 @@ struct Check<'a> {
     attrs: BTreeMap<u64, (u32, u32)>,
     /// A block with more than one owner was found.
     any_shared: bool,
+    /// How often a block that has an owner may still be claimed one by one. Extents are short and
+    /// name many blocks: without this bound a small image would cost the square of its size.
+    again: u64,
 }
 
 /// Checks the volume on `dev`. `progress` is told now and then how far it is.
@@ -115,6 +120,7 @@ pub fn check(
     let bits = geo.blocks - geo.first_block;
     let mut check = Check {
         own: Bits::new(bits, &mut budget)?,
+        spare: Bits::new(bits, &mut budget)?,
         claimed: Bits::new(bits, &mut budget)?,
         shared: Bits::new(bits, &mut budget)?,
         seen: Bits::new(bits, &mut budget)?,
@@ -130,6 +136,7 @@ pub fn check(
         disowned: BTreeSet::new(),
         attrs: BTreeMap::new(),
         any_shared: false,
+        again: bits.saturating_mul(8).saturating_add(1 << 20),
     };
     check.read_groups()?;
     check.scan_inodes()?;

@@ -314,6 +314,42 @@ fn bounds_hold() {
     assert!(e.to_string().contains("10000 bytes of memory"), "{e}");
 }
 
+/// Trees that lead to themselves and to each other: each block is followed once, so that the check
+/// ends. A walk that follows every pointer would make 256 to the power of three steps for each inode.
+#[test]
+fn trees_that_meet_end() {
+    let base = sample(&["-b", "1024", "-I", "128", "-N", "256"], 4096);
+    let mut image = base.clone();
+    let loops = 3000;
+    for i in 0..256 {
+        image.put32(loops * 1024 + i * 4, loops as u32);
+    }
+    for ino in 30..256 {
+        let at = image.inode(ino);
+        image.put16(at + MODE, if ino % 2 == 0 { 0o100_644 } else { 0o40_755 });
+        image.put16(at + LINKS, 1);
+        (0..15).for_each(|n| image.put32(at + PTR + n * 4, loops as u32));
+    }
+    let report = image.check();
+    assert!(report.count(Severity::Damage) > 200);
+    // The same with extents, where one entry names many blocks.
+    let mut image = sample(&["-b", "1024", "-N", "2048", "-O", "extents"], 40_960);
+    for ino in 200..2000 {
+        let at = image.inode(ino);
+        image.put16(at + MODE, if ino % 2 == 0 { 0o100_644 } else { 0o40_755 });
+        image.put16(at + LINKS, 1);
+        image.put32(at + FLAGS, 0x8_0000);
+        image.put(at + PTR, &[0x0A, 0xF3, 4, 0, 4, 0, 0, 0]);
+        for n in 0..4usize {
+            let entry = at + PTR + 12 + n * 12;
+            image.put32(entry, n as u32 * 32_768);
+            image.put32(entry + 4, 32_768);
+            image.put32(entry + 8, 4000);
+        }
+    }
+    assert!(image.check().count(Severity::Damage) > 1000);
+}
+
 #[test]
 fn what_cannot_be_read_is_refused_by_name() {
     let base = sample(&["-b", "1024", "-I", "128", "-N", "256"], 4096);

@@ -99,7 +99,13 @@ impl Check<'_> {
         for at in block..block.saturating_add(len) {
             match self.claim(ino, at)? {
                 Claim::First => {}
-                Claim::Again => used.broken = true,
+                Claim::Again => {
+                    used.broken = true;
+                    self.again = self.again.saturating_sub(1);
+                    if self.again == 0 {
+                        break;
+                    }
+                }
                 Claim::Outside => {
                     used.broken = true;
                     break;
@@ -132,7 +138,9 @@ impl Check<'_> {
         if !self.any_shared {
             return Ok(());
         }
-        let mut entered = Bits::new(self.geo.blocks - self.geo.first_block, &mut self.budget)?;
+        let bits = self.geo.blocks - self.geo.first_block;
+        let mut entered = Bits::new(bits, &mut self.budget)?;
+        self.again = bits.saturating_mul(8).saturating_add(1 << 20);
         self.each_inode("shared blocks", &mut |check, ino, bytes| {
             let raw = Raw::new(bytes);
             if check.nodes.get(ino).used && ino != super::special::RESIZE_INO {
@@ -159,7 +167,9 @@ impl Check<'_> {
             match item {
                 Item::Wrong(_) => {}
                 Item::Run { block, len, .. } => {
-                    let end = block.saturating_add(len).min(self.geo.blocks);
+                    let most = if self.again == 0 { 1 } else { len };
+                    self.again = self.again.saturating_sub(len - 1);
+                    let end = block.saturating_add(most).min(self.geo.blocks);
                     (block..end).for_each(|b| see(self, b));
                 }
                 Item::Node { block, .. } => {

@@ -141,6 +141,9 @@ impl Check<'_> {
         let start = self.geo.group_start(group);
         let head = self.geo.head(group).min(self.geo.group_end(group) - start);
         self.own(group, start, head, "superblock or descriptors")?;
+        for block in start + head.min(1 + self.geo.old_desc_blocks())..start + head {
+            self.spare.set(self.bit(block), &mut self.budget)?;
+        }
         let desc = self.desc(group);
         let table = self.geo.table_blocks();
         let parts = [

@@ -72,9 +72,7 @@ impl Check<'_> {
                 }
                 Item::Run { block, len, .. } => {
                     for block in block..block.saturating_add(len) {
-                        let reserved = self.geo.holds(block)
-                            && self.own.get(self.bit(block))
-                            && !self.needed(block);
+                        let reserved = self.geo.holds(block) && self.spare.get(self.bit(block));
                         if !reserved && self.claim(BAD_INO, block)? == Claim::Outside {
                             break;
                         }
@@ -83,18 +81,6 @@ impl Check<'_> {
             }
         }
         Ok(())
-    }
-
-    /// True for a block of superblock, descriptors, bitmaps or inode tables.
-    fn needed(&self, block: u64) -> bool {
-        let table = self.geo.table_blocks();
-        let old = self.geo.old_desc_blocks();
-        self.groups.iter().zip(0u32..).any(|(d, group)| {
-            let start = self.geo.group_start(group);
-            let head = self.geo.has_super(group) && (start..=start + old).contains(&block);
-            let inside = (d.inode_table..d.inode_table.saturating_add(table)).contains(&block);
-            head || (d.sound && (inside || block == d.block_bitmap || block == d.inode_bitmap))
-        })
     }
 
     /// The inode that keeps the blocks into which the descriptor table can grow: one tree of height
