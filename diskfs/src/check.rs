@@ -1,7 +1,8 @@
 //! What the checkers of all formats share: how bad a finding is, how many are kept, how far a check
 //! is. No format is known here.
 //!
-//! A report keeps a bounded number of findings and counts the rest: a hostile image can have one for
+//! A report keeps a bounded number of findings and counts the rest: a hostile image can have one
+//! for
 //! each of its bits.
 
 use alloc::string::{String, ToString};

@@ -70,7 +70,8 @@ pub trait Format: Send + 'static {
     /// mount where the format does; setting happens last, after everything else is written.
     fn set_clean(&self, tx: &mut Tx<'_>, clean: bool) -> Attempt<()>;
 
-    /// Notes on disk that the volume was found to contradict itself, so that it is checked before it is
+    /// Notes on disk that the volume was found to contradict itself, so that it is checked before
+    /// it is
     /// used again (site `hypermetadata`, stage `Any`). A format that has no such mark does nothing.
     fn set_damaged(&self, _tx: &mut Tx<'_>) -> Attempt<()> {
         Ok(())

@@ -20,7 +20,8 @@ fn a_check_says_what_is_wrong_and_changes_nothing() {
     assert_eq!(clean.stdout, format!("{name}: ext2, clean\n"));
     assert_eq!(clean.stderr, "");
     let json = ext2srv(&["check", &name, "--json"]).ok().stdout;
-    let want = "{\"clean\":true,\"note\":0,\"repairable\":0,\"damage\":0,\"left_out\":0,\"findings\":[]}\n";
+    let want = "{\"clean\":true,\"note\":0,\"repairable\":0,\"damage\":0,\"left_out\":0,\
+                \"findings\":[]}\n";
     assert_eq!(json, want);
 
     debugfs_write(&image, "set_inode_field <2> links_count 9");

@@ -315,7 +315,8 @@ fn bounds_hold() {
 }
 
 /// Trees that lead to themselves and to each other: each block is followed once, so that the check
-/// ends. A walk that follows every pointer would make 256 to the power of three steps for each inode.
+/// ends. A walk that follows every pointer would make 256 to the power of three steps for each
+/// inode.
 #[test]
 fn trees_that_meet_end() {
     let base = sample(&["-b", "1024", "-I", "128", "-N", "256"], 4096);

@@ -1,5 +1,6 @@
 //! Indexed directories: made, searched, split and kept right, in the judgement of e2fsck (which
-//! checks the range of hashes of every block) and of the kernel (which finds every name by look-up).
+//! checks the range of hashes of every block) and of the kernel (which finds every name by
+//! look-up).
 
 // Tests throughout: a panic is how one fails.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]

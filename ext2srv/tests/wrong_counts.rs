@@ -14,7 +14,8 @@ use seawall_ext2::check::Kind;
 use seawall_tests::{Scratch, mke2fs, pattern};
 use volume::plain;
 
-/// Eight groups. The first three have full bitmaps and count as free; the fifth has a free bitmap and
+/// Eight groups. The first three have full bitmaps and count as free; the fifth has a free bitmap
+/// and
 /// counts as full.
 fn contradicting() -> Image {
     let dir = Scratch::new();

@@ -3,7 +3,8 @@
 use crate::{Extent, Ino, Tx};
 
 impl Tx<'_> {
-    /// What this transaction allocates from now on is for an open file's data: it may have a window,
+    /// What this transaction allocates from now on is for an open file's data: it may have a
+    /// window,
     /// and passes over those of others.
     pub(crate) fn allocate_for(&mut self, ino: Ino) {
         self.writer = Some(ino);

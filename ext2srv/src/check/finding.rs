@@ -38,7 +38,8 @@ kinds! {
     NotChecked = Note, "not_checked", "not checked";
     NotUnmounted = Note, "not_unmounted", "the volume was not cleanly unmounted";
     ErrorMark = Note, "error_mark", "the volume carries the error mark";
-    NeedsRecovery = Note, "needs_recovery", "the journal was not replayed; what it holds was not checked";
+    NeedsRecovery = Note, "needs_recovery",
+        "the journal was not replayed; what it holds was not checked";
     OrphanHead = Note, "orphan_head", "the superblock names a deleted inode that waits to be freed";
     SuperCount = Note, "super_count", "a free count of the superblock is wrong";
     SuperHint = Note, "super_hint", "a hint of the superblock is wrong";
@@ -52,7 +53,8 @@ kinds! {
     DeviceShort = Damage, "device_short", "the device ends before the volume";
     UnknownFeature = Repairable, "unknown_feature", "a feature that is not known";
     JournalWithout = Damage, "journal_without", "the superblock speaks of a journal but has none";
-    OrphanFile = Repairable, "orphan_file", "the orphan_file feature is set but there is no journal";
+    OrphanFile = Repairable, "orphan_file",
+        "the orphan_file feature is set but there is no journal";
     JournalInode = Damage, "journal_inode", "the journal's inode or first block is damaged";
     ResizeInode = Damage, "resize_inode", "the inode of reserved descriptor blocks is damaged";
     BadBlocksInode = Damage, "bad_blocks_inode", "the inode of bad blocks is damaged";
@@ -102,7 +104,8 @@ kinds! {
     NameBad = Damage, "name_bad", "a name is empty or holds a slash or zero byte";
     NameDots = Damage, "name_dots", "'.' or '..' a second time";
     NameRange = Damage, "name_range", "a name of an inode that is none for files";
-    UninitUse = Repairable, "uninit_use", "a name of an inode that its group's descriptor calls unused";
+    UninitUse = Repairable, "uninit_use",
+        "a name of an inode that its group's descriptor calls unused";
     NameUnused = Damage, "name_unused", "a name of an inode that is not in use";
     NameRoot = Damage, "name_root", "a name of the root directory";
     NameSelf = Damage, "name_self", "a name of the directory that holds it";
@@ -126,8 +129,10 @@ kinds! {
     BlockUnmarked = Repairable, "block_unmarked", "blocks are in use but marked free";
     InodeLost = Repairable, "inode_lost", "inodes are marked in use but are not";
     InodeUnmarked = Repairable, "inode_unmarked", "inodes are in use but marked free";
-    BlockPadding = Repairable, "block_padding", "the end of the block bitmap is not filled with ones";
-    InodePadding = Repairable, "inode_padding", "the end of the inode bitmap is not filled with ones";
+    BlockPadding = Repairable, "block_padding",
+        "the end of the block bitmap is not filled with ones";
+    InodePadding = Repairable, "inode_padding",
+        "the end of the inode bitmap is not filled with ones";
     FreeBlocks = Repairable, "free_blocks", "the group's count of free blocks is wrong";
     FreeInodes = Repairable, "free_inodes", "the group's count of free inodes is wrong";
     UsedDirs = Repairable, "used_dirs", "the group's count of directories is wrong";

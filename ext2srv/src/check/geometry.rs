@@ -17,7 +17,8 @@ pub(super) const DIR_INDEX: u32 = 0x20;
 const SPARSE_SUPER2: u32 = 0x200;
 const ORPHAN_FILE: u32 = 0x1000;
 /// Compatible features whose meaning is known: those above, dir_prealloc, imagic_inodes,
-/// fast_commit, stable_inodes. A checker must know them all, as what it does not know may own blocks.
+/// fast_commit, stable_inodes. A checker must know them all, as what it does not know may own
+/// blocks.
 const COMPAT: u32 = 0x123C | 0x1 | 0x2 | 0x400 | 0x800;
 
 pub(super) const FILETYPE: u32 = 0x2;

@@ -93,7 +93,8 @@ impl Image {
         self.put(at, &v.to_le_bytes());
     }
 
-    /// Byte of the block that pointer `n` of an inode leads to, or of block `n` of its first extent.
+    /// Byte of the block that pointer `n` of an inode leads to, or of block `n` of its first
+    /// extent.
     pub fn block(&self, ino: u32, n: usize) -> usize {
         let inode = self.inode(ino);
         if self.u32(inode + 0x20) & 0x8_0000 != 0 {
