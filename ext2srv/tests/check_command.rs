@@ -39,7 +39,8 @@ fn a_check_says_what_is_wrong_and_changes_nothing() {
     assert!(seen.stderr.starts_with(&told) && seen.stderr.lines().count() == 1, "{seen}");
     let json = ext2srv(&["check", &name, "--json"]).exits(1).stdout;
     let item = "{\"severity\":\"repairable\",\"kind\":\"link_count\",\"inode\":2,\"block\":null,\
-                \"group\":null,\"text\":\"inode 2: the link count is wrong (found 9, should be 3)\"}";
+                \"group\":null,\
+                \"text\":\"inode 2: the link count is wrong (found 9, should be 3)\"}";
     assert!(json.contains(item) && json.contains("\"clean\":false"), "{json}");
     let few = ext2srv(&["check", &name, "--max-findings", "0"]).exits(1);
     assert!(few.stdout.starts_with("2 more findings are not listed\n"), "{few}");

@@ -315,10 +315,21 @@ fn names_flags_and_what_the_format_cannot() {
     let cwd = rustix::fs::CWD;
     let rename = |flags| rustix::fs::renameat_with(cwd, at("f"), cwd, at(&long[1..]), flags);
     assert_eq!(rename(RenameFlags::NOREPLACE), Err(rustix::io::Errno::EXIST));
-    assert_eq!(rename(RenameFlags::EXCHANGE), Err(rustix::io::Errno::INVAL));
+    assert_eq!(rename(RenameFlags::EXCHANGE), Ok(()));
+    assert_eq!(fs::read(at("f")).unwrap(), b"255");
+    assert_eq!(rename(RenameFlags::EXCHANGE), Ok(()));
+    assert_eq!(fs::read(at("f")).unwrap(), b"x");
     let f = File::options().write(true).open(at("f")).unwrap();
-    let fallocate = rustix::fs::fallocate(&f, FallocateFlags::empty(), 0, 4096);
-    assert_eq!(fallocate, Err(rustix::io::Errno::OPNOTSUPP));
+    let fallocate = |how, from, len| rustix::fs::fallocate(&f, how, from, len);
+    let (keep, punch) = (FallocateFlags::KEEP_SIZE, FallocateFlags::PUNCH_HOLE);
+    assert_eq!(fallocate(FallocateFlags::empty(), 0, 8192), Ok(()));
+    assert_eq!(fs::metadata(at("f")).unwrap().len(), 8192);
+    assert_eq!(fallocate(keep | punch, 0, 4096), Ok(()));
+    assert_eq!(fs::read(at("f")).unwrap(), [0; 8192]);
+    assert!(fs::metadata(at("f")).unwrap().blocks() < 12);
+    for (how, from) in [(keep, 8192), (FallocateFlags::COLLAPSE_RANGE, 0)] {
+        assert_eq!(fallocate(how, from, 4096), Err(rustix::io::Errno::OPNOTSUPP));
+    }
     let value = rustix::fs::setxattr(at("f"), "user.x", b"1", rustix::fs::XattrFlags::empty());
     assert_eq!(value, Ok(()));
     assert_eq!(rustix::fs::listxattr(at("f"), &mut [0u8; 64]), Ok(7));
@@ -445,7 +456,7 @@ fn changes_by_rpc_clients_are_seen() {
 #[test]
 fn every_end_writes_back() {
     let tree = |m: &Mount| fs::write(m.at("f"), pattern(1 << 20, 9)).unwrap();
-    for signal in [Signal::INT, Signal::TERM] {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
         let mut m = Mount::new("1024", &[]);
         tree(&m);
         m.server.as_ref().unwrap().signal(signal);
@@ -582,4 +593,67 @@ fn the_kernels_writeback_cache_is_handed_over() {
     drop((f, copy));
     let ours = m.finish();
     assert_eq!(ours[Path::new("log")].size, 4000);
+}
+
+/// Pages that a program changed through a mapping, and under `kernel_writeback` what it wrote, are
+/// in the kernel when a sync begins. The kernel's own syncfs does not wait for them on FUSE.
+#[test]
+fn a_sync_of_the_root_waits_for_the_kernels_pages() {
+    let script = "import mmap,os,sys\n\
+        root=sys.argv[1]\n\
+        w=os.open(root+'/written',os.O_CREAT|os.O_RDWR); os.write(w,b'W'*400000)\n\
+        f=os.open(root+'/mapped',os.O_CREAT|os.O_RDWR); os.write(f,bytes(400000)); os.fsync(f)\n\
+        p=mmap.mmap(f,0); p[:]=b'M'*400000\n\
+        d=os.open(root,os.O_RDONLY); os.fsync(d)\n\
+        print('synced',flush=True); sys.stdin.read()\n";
+    for options in [&[][..], &["-o", "kernel_writeback"]] {
+        for _ in 0..4 {
+            let mut m = Mount::on(image("4096", 16 << 20), options);
+            let mut cmd = tool("python3");
+            cmd.args(["-c", script]).arg(m.dir()).stdin(std::process::Stdio::piped());
+            let mut child = cmd.stdout(std::process::Stdio::piped()).spawn().unwrap();
+            let mut line = [0; 7];
+            child.stdout.as_mut().unwrap().read_exact(&mut line).unwrap();
+            m.server.take().unwrap().kill();
+            child.kill().unwrap();
+            child.wait().unwrap();
+            run(tool("umount").arg("-l").arg(m.dir())).ok();
+            let image = m.image();
+            let seen = LoopMount::ro(&image);
+            for (name, byte) in [("written", b'W'), ("mapped", b'M')] {
+                let data = fs::read(seen.path().join(name)).unwrap();
+                let good = data.iter().filter(|b| **b == byte).count();
+                assert_eq!(good, 400_000, "{name} with {options:?}");
+            }
+            seen.unmount();
+        }
+    }
+}
+
+/// fsync of the root is that of a directory, whatever the policy asks of syncfs.
+#[test]
+fn the_roots_names_are_durable_after_its_fsync() {
+    let m = Mount::new("4096", &["--policy", "linux-ext2"]);
+    fs::write(m.at("f"), b"x").unwrap();
+    let sent = m.stat("fsync_meta", "syncs_sent");
+    File::open(m.dir()).unwrap().sync_all().unwrap();
+    assert_eq!(m.stat("fsync_meta", "syncs_sent"), sent + 1);
+    m.finish();
+}
+
+/// A second place of the same mount does not hold up the end, and what went through it is there.
+#[test]
+fn a_mount_that_is_bound_elsewhere_ends() {
+    let mut m = Mount::new("4096", &[]);
+    let other = m.place.dir("other");
+    run(tool("mount").arg("--bind").arg(m.dir()).arg(&other)).ok();
+    fs::write(other.join("f"), b"through the other place").unwrap();
+    m.ctl(&["shutdown"]).ok();
+    assert_eq!(m.wait(), 0);
+    assert!(fs::write(other.join("g"), b"late").is_err());
+    run(tool("umount").arg("-l").arg(&other)).ok();
+    assert_clean(&m.image());
+    let seen = LoopMount::ro(&m.image());
+    assert_eq!(fs::read(seen.path().join("f")).unwrap(), b"through the other place");
+    seen.unmount();
 }
