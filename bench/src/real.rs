@@ -144,7 +144,8 @@ fn file_of(store: &str) -> Option<&Path> {
 /// Makes the volume and says what the store's cache is. A store that somebody named must be empty,
 /// or hold a volume that this made before.
 fn format(unix: &str, name: &str, mkfs: &MkfsOptions, named: bool) -> Result<CacheClass> {
-    let options = OpenOptions { client_name: "seawall mkfs".into(), ..OpenOptions::default() };
+    let client_name = "seawall mkfs".into();
+    let options = OpenOptions { client_name, exclusive: true, ..OpenOptions::default() };
     let mut dev = seawall_store::open(unix, &options)?;
     if named {
         may_format(&mut dev, name, mkfs)?;

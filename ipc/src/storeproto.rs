@@ -4,7 +4,7 @@
 //!
 //! | op | request | reply |
 //! |---|---|---|
-//! | HELLO | body [`Hello`] | body [`HelloReply`]; on EPROTO `value` = the server's feature mask |
+//! | HELLO | body [`Hello`] | body [`HelloReply`]; EPROTO: `value` = features; EBUSY: body [`InUse`] |
 //! | INFO | - | body [`Info`] |
 //! | READ | offset, length, tag | payload of `length` bytes; `value` = bytes |
 //! | WRITE | offset, length, tag, flags FUA PRE_BARRIER, payload | `value` = ack_seq |
@@ -24,7 +24,8 @@
 mod bodies;
 
 pub use bodies::{
-    CacheWire, Counters, Hello, HelloReply, Info, Lost, OpenRange, SessionStats, Stats, TagStats,
+    CacheWire, Counters, Hello, HelloReply, InUse, Info, Lost, OpenRange, SessionStats, Stats,
+    TagStats,
 };
 
 use crate::codec::body::BODY_MAX;
@@ -132,8 +133,20 @@ pub mod limit {
     pub const SESSIONS: u32 = 64;
 }
 
-/// Feature bits this version offers. None yet.
-pub const FEATURES: u64 = 0;
+/// Feature bits of HELLO. A client asks for what it offers or requires, and sets no other bit.
+pub mod feature {
+    /// The session writes nothing: it gives up WRITE and DISCARD, and goes on beside any writer.
+    /// To a server without this feature it is a session like any other.
+    pub const READ_ONLY: u64 = 1 << 0;
+    /// The session is the only one that may write to its part of the store: it is opened only when
+    /// no other that may write is, and until it ends others that may write are refused, both with
+    /// EBUSY. Sessions it mints belong to it. To be required, not only offered: a server without
+    /// this feature excludes nobody.
+    pub const EXCLUSIVE: u64 = 1 << 1;
+}
+
+/// Feature bits this version offers.
+pub const FEATURES: u64 = feature::READ_ONLY | feature::EXCLUSIVE;
 
 fn request_inline(op: u16) -> Inline {
     match op {

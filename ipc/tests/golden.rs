@@ -6,8 +6,8 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 use seawall_ipc::storeproto::{
-    CacheWire, Counters, DIALECT, Hello, HelloReply, Info, Lost, OpenRange, SessionStats, Stats,
-    TagStats, Version, op, rights,
+    CacheWire, Counters, DIALECT, Hello, HelloReply, InUse, Info, Lost, OpenRange, SessionStats,
+    Stats, TagStats, Version, op, rights,
 };
 use seawall_ipc::{Gather, Reply, Request, Status, decode_body, encode_body, flags};
 use std::fmt::Write;
@@ -84,6 +84,10 @@ fn open_range() -> OpenRange {
     OpenRange { offset: 1 << 20, length: 4096, rights: rights::READ | rights::SYNC, generation: 0 }
 }
 
+fn in_use() -> InUse {
+    InUse { session_id: 7, client: "ext2srv".into(), exclusive: true, more: 0 }
+}
+
 fn lost() -> Lost {
     Lost { after: 7, through: 9, bytes: 4608, runs: vec![(0, 512), (8192, 4096)], more: false }
 }
@@ -146,6 +150,11 @@ fn messages() -> Vec<(&'static str, Vec<u8>)> {
     let mut gather = Gather::new(DIALECT);
     gather.message(&minted);
     out.push(("open-range-reply", gather.to_vec()));
+
+    let busy = Reply { op: op::HELLO, cookie: 1, status: Status::EBUSY.0, ..Reply::default() };
+    let mut gather = Gather::new(DIALECT);
+    gather.message_with_body(&busy, &encode_body(&in_use()).unwrap());
+    out.push(("hello-in-use", gather.to_vec()));
     out
 }
 
@@ -180,6 +189,7 @@ fn bodies_decode_to_what_was_encoded() {
     assert_eq!(decode_body::<HelloReply>(&encode_body(&reply).unwrap()).unwrap(), reply);
     assert_eq!(decode_body::<Info>(&encode_body(&info()).unwrap()).unwrap(), info());
     assert_eq!(decode_body::<OpenRange>(&encode_body(&open_range()).unwrap()), Ok(open_range()));
+    assert_eq!(decode_body::<InUse>(&encode_body(&in_use()).unwrap()), Ok(in_use()));
     assert_eq!(decode_body::<Lost>(&encode_body(&lost()).unwrap()), Ok(lost()));
     assert_eq!(decode_body::<Stats>(&encode_body(&stats()).unwrap()).unwrap(), stats());
 }

@@ -11,6 +11,7 @@ mod stream;
 pub use stream::{print, say, still_read};
 
 use crate::backend::FAULT_HELP;
+use crate::client::{Access, Client};
 use crate::error::StoreError;
 use crate::name::{AnyStore, OpenOptions, open, open_backend, parse_size};
 use crate::server::{ServeOptions, serve};
@@ -177,24 +178,24 @@ fn act(verb: Verb) -> anyhow::Result<()> {
         Verb::Serve(args) => serve_store(args),
         Verb::Info { store, json } => info(&store, json),
         Verb::Sync { store } => {
-            let mut device = open_named(&store, false)?;
+            let mut device = open_named(&store, access_without_writes(&store))?;
             let seq = device.sync(Tag(0)).with_context(|| format!("{store}: sync"))?;
             print(&format!("durable sequence {}", seq.0))?;
             Ok(device.close()?)
         }
         Verb::Read { store, offset, length } => {
-            let mut device = open_named(&store, true)?;
+            let mut device = open_named(&store, Access::ReadOnly)?;
             copy::read(&store, &mut device, offset, length)?;
             Ok(device.close()?)
         }
         Verb::Write { store, offset } => {
-            let mut device = open_named(&store, false)?;
+            let mut device = open_named(&store, Access::Exclusive)?;
             let line = copy::write(&store, &mut device, offset)?;
             print(&line)?;
             Ok(device.close()?)
         }
         Verb::ClearFault { store, accept_loss: _ } => {
-            let device = open_named(&store, true)?;
+            let device = open_named(&store, Access::ReadOnly)?;
             let Some(client) = device.remote() else {
                 anyhow::bail!("{store}: only a store server, unix:SOCKET, keeps a fault");
             };
@@ -204,7 +205,7 @@ fn act(verb: Verb) -> anyhow::Result<()> {
         }
         Verb::Bench(args) => Ok(print(&bench::run(&args)?)?),
         Verb::Stats { store, json } => {
-            let device = open_named(&store, true)?;
+            let device = open_named(&store, Access::ReadOnly)?;
             let stats = device.stats().with_context(|| format!("{store}: statistics"))?;
             let text =
                 if json { serde_json::to_string_pretty(&stats)? } else { show::stats(&stats) };
@@ -214,16 +215,26 @@ fn act(verb: Verb) -> anyhow::Result<()> {
     }
 }
 
-fn open_named(name: &str, read_only: bool) -> Result<AnyStore, StoreError> {
+fn open_named(name: &str, access: Access) -> Result<AnyStore, StoreError> {
     let client_name = format!("store[{}]", std::process::id());
-    open(name, &OpenOptions { read_only, client_name, ..OpenOptions::default() })
+    let (read_only, exclusive) = (access == Access::ReadOnly, access == Access::Exclusive);
+    open(name, &OpenOptions { read_only, exclusive, client_name, ..OpenOptions::default() })
+}
+
+/// For what changes nothing but has to know that nobody else has a file: a server is asked beside
+/// its writer, a file takes its lock.
+fn access_without_writes(name: &str) -> Access {
+    if name.starts_with("unix:") { Access::ReadOnly } else { Access::Shared }
 }
 
 fn info(name: &str, json: bool) -> anyhow::Result<()> {
-    let (device, in_use) = match open_named(name, false) {
-        Err(StoreError::Busy { .. }) => (open_named(name, true)?, true),
+    let (device, in_use) = match open_named(name, access_without_writes(name)) {
+        Err(StoreError::Busy { .. } | StoreError::Held { .. }) => {
+            (open_named(name, Access::ReadOnly)?, true)
+        }
         opened => (opened?, false),
     };
+    let in_use = in_use || device.remote().is_some_and(Client::is_held_by_another);
     let info = show::info_of(name, &device, in_use);
     let text = if json { serde_json::to_string_pretty(&info)? } else { show::info(&info) };
     print(text.trim_end())?;
@@ -231,8 +242,10 @@ fn info(name: &str, json: bool) -> anyhow::Result<()> {
 }
 
 fn serve_store(args: Serve) -> anyhow::Result<()> {
+    // A server over a server is the one writer that its own sessions take turns to be.
     let options = OpenOptions {
         read_only: args.readonly,
+        exclusive: true,
         client_name: format!("store serve[{}]", std::process::id()),
         ..OpenOptions::default()
     };

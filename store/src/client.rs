@@ -9,10 +9,13 @@
 //! * SYNC goes out with DRAIN and says how many failed writes this side has seen, so an error is
 //!   told once and none is missed.
 
+mod access;
 mod exchange;
 mod range;
 mod shared;
 mod submit;
+
+pub use access::Access;
 
 use crate::error::StoreError;
 use crate::plan::{Piece, plan};
@@ -24,9 +27,9 @@ use seawall_blockdev::{
 };
 use seawall_ipc::conn::{Receiver, widen};
 use seawall_ipc::storeproto::{
-    CacheWire, DIALECT, FEATURES, Hello, HelloReply, Info, Stats, Version, limit, op,
+    CacheWire, DIALECT, Hello, HelloReply, Info, Stats, Version, limit, op,
 };
-use seawall_ipc::{Limits, Reply, Request, Status, decode_body, encode_body, flags};
+use seawall_ipc::{Limits, Reply, Request, decode_body, encode_body, flags};
 use shared::Shared;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -46,6 +49,7 @@ pub struct Client {
     socket: UnixStream,
     peer: String,
     hello: HelloReply,
+    access: Access,
     info: Info,
     caps: Caps,
     shared: Mutex<Shared>,
@@ -59,21 +63,44 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects and opens a session. `name` is for the server's logs and statistics.
+    /// Connects and opens a session that may write beside others ([`Access::Shared`]). `name` is
+    /// for the server's logs and statistics, and for those it is in the way of.
     ///
     /// # Errors
-    /// [`StoreError`] naming the socket.
+    /// [`StoreError`] naming the socket; [`StoreError::Held`] when somebody holds the store for
+    /// himself.
     pub fn connect(path: &Path, name: &str) -> Result<Self, StoreError> {
+        Self::connect_as(path, name, Access::Shared)
+    }
+
+    /// As [`Client::connect`], with this access.
+    ///
+    /// # Errors
+    /// As there; [`StoreError::Held`] too when others may write and `access` is exclusive.
+    pub fn connect_as(path: &Path, name: &str, access: Access) -> Result<Self, StoreError> {
         let socket = UnixStream::connect(path)
             .map_err(|e| StoreError::file("connect to the store server on", path, e))?;
-        Self::over(socket, &path.display().to_string(), name)
+        Self::over_as(socket, &path.display().to_string(), name, access)
     }
 
     /// Opens a session over a connected socket; `peer` names it in errors.
     ///
     /// # Errors
-    /// [`StoreError::Peer`].
+    /// [`StoreError::Peer`], [`StoreError::Held`].
     pub fn over(socket: UnixStream, peer: &str, name: &str) -> Result<Self, StoreError> {
+        Self::over_as(socket, peer, name, Access::Shared)
+    }
+
+    /// As [`Client::over`], with this access.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn over_as(
+        socket: UnixStream,
+        peer: &str,
+        name: &str,
+        access: Access,
+    ) -> Result<Self, StoreError> {
         let fail = |e: DevError| StoreError::peer(peer, e);
         if let Err(error) = widen(&socket) {
             tracing::debug!(peer, %error, "the send buffer stays as it is");
@@ -81,25 +108,19 @@ impl Client {
         let mut client = Self::unopened(socket, peer);
         let hello = Hello {
             version: Version::CURRENT as u16,
-            offered: FEATURES,
-            required: 0,
+            offered: access.offered(),
+            required: access.required(),
             client: name.to_string(),
         };
         let body = encode_body(&hello).map_err(|e| StoreError::peer(peer, e))?;
         let (reply, body) = client.control(op::HELLO, &body).map_err(fail)?;
-        if reply.status == Status::EPROTO.0 {
-            let problem = std::format!(
-                "the server does not speak version {} or lacks a feature (its features: {:#x})",
-                hello.version,
-                reply.value
-            );
-            return Err(StoreError::peer(peer, problem));
-        }
-        check(reply.status).map_err(fail)?;
+        access::opened(peer, &hello, &reply, &body)?;
+        client.access = access;
         client.hello = decode_body(&body).map_err(|e| StoreError::peer(peer, e))?;
         client.agree();
         client.refresh().map_err(fail)?;
-        let caps = caps_of(&client.info);
+        let mut caps = caps_of(&client.info);
+        caps.read_only |= access == Access::ReadOnly;
         if caps.logical == 0 || caps.max_io < caps.logical {
             return Err(StoreError::peer(peer, "the server's block or request size is impossible"));
         }
@@ -140,6 +161,7 @@ impl Client {
             peer: peer.to_string(),
             caps: caps_of(&info),
             hello,
+            access: Access::Shared,
             info,
             shared: Mutex::new(Shared::new(1)),
             turn: Condvar::new(),
@@ -176,6 +198,16 @@ impl Client {
         &self.hello
     }
 
+    /// True when somebody else held the store for himself when this session was opened.
+    pub fn is_held_by_another(&self) -> bool {
+        self.hello.generation != 0 && self.access != Access::Exclusive
+    }
+
+    /// Keeps a session that gave up writing from it, also at a server that would let it.
+    fn may_write(&self) -> Result<(), DevError> {
+        if self.access == Access::ReadOnly { Err(DevError::ReadOnly) } else { Ok(()) }
+    }
+
     /// What the server said in INFO when the session was opened.
     pub fn info(&self) -> &Info {
         &self.info
@@ -203,6 +235,7 @@ impl Client {
     /// # Errors
     /// The first of a write, else that of the sync.
     pub fn write_sync(&self, runs: &[WriteRun<'_>], tag: Tag) -> Result<Seq, DevError> {
+        self.may_write()?;
         let plan = plan(runs.iter().map(|r| (r.start, r.buf, r.tag.0)), self.info.max_io);
         self.check(&plan.pieces)?;
         let mut requests = self.requests(op::WRITE, 0, &plan.pieces);
@@ -259,6 +292,7 @@ impl Client {
     }
 
     fn write_class(&self, request: Request) -> Result<Seq, DevError> {
+        self.may_write()?;
         check_run(&self.caps, Run::new(request.offset, request.length))?;
         let replies = self.exchange(&[request], Data::Nothing)?;
         self.acknowledged(&replies)
@@ -291,6 +325,7 @@ impl Client {
     }
 
     fn do_write(&self, runs: &[WriteRun<'_>], wanted: WriteFlags) -> Result<Seq, DevError> {
+        self.may_write()?;
         let plan = plan(runs.iter().map(|r| (r.start, r.buf, r.tag.0)), self.info.max_io);
         self.check(&plan.pieces)?;
         if (wanted.fua && !self.caps.fua) || (wanted.pre_barrier && !self.caps.order) {

@@ -41,6 +41,14 @@ pub enum StoreError {
         /// The object.
         what: String,
     },
+    /// A session of its server writes to it.
+    #[error("{what} is in use by another writer, {by} (EBUSY); stop that first, or open read-only")]
+    Held {
+        /// The socket.
+        what: String,
+        /// Names of the sessions.
+        by: String,
+    },
     /// Neither a regular file nor a block device.
     #[error("{path} is neither a regular file nor a block device")]
     NotAStore {

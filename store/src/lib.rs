@@ -49,7 +49,7 @@ mod plan;
 pub mod server;
 
 #[cfg(feature = "std")]
-pub use client::Client;
+pub use client::{Access, Client};
 #[cfg(feature = "std")]
 pub use error::StoreError;
 #[cfg(feature = "std")]

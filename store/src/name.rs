@@ -15,7 +15,7 @@ use crate::backend::{
     Backend, Clock, FAULT_HELP, FaultBackend, FaultSpec, FileBackend, FileOptions, MemBackend,
     ReadOnly, RemoteBackend, SimBackend,
 };
-use crate::client::Client;
+use crate::client::{Access, Client};
 use crate::error::StoreError;
 use crate::local::LocalStore;
 use crate::sim::{PROFILES, Profile};
@@ -49,6 +49,9 @@ pub enum SimClock {
 pub struct OpenOptions {
     /// Refuses writes and takes no writer's lock, as `?ro` does.
     pub read_only: bool,
+    /// Takes the store of a server for itself: the only session that may write to it
+    /// ([`Access::Exclusive`]). Without effect with `read_only`. A file has one writer anyway.
+    pub exclusive: bool,
     /// Creates the file of a `file:` store and sets its length. Ignored by stores that are no file.
     pub create_size: Option<u64>,
     /// Time of `sim:` stores.
@@ -57,13 +60,24 @@ pub struct OpenOptions {
     pub client_name: String,
 }
 
+impl OpenOptions {
+    fn access(&self) -> Access {
+        match (self.read_only, self.exclusive) {
+            (true, _) => Access::ReadOnly,
+            (false, true) => Access::Exclusive,
+            (false, false) => Access::Shared,
+        }
+    }
+}
+
 /// Opens a STORE by name.
 ///
 /// # Errors
 /// [`StoreError`]: one line saying what is wrong with which object.
 pub fn open(name: &str, options: &OpenOptions) -> Result<AnyStore, StoreError> {
     if let Some(("unix", rest)) = split_kind(name) {
-        let client = Client::connect(socket(name, rest)?, &options.client_name)?;
+        let socket = socket(name, rest)?;
+        let client = Client::connect_as(socket, &options.client_name, options.access())?;
         return Ok(AnyStore::Remote(Box::new(client)));
     }
     let clock = match &options.clock {
@@ -144,7 +158,7 @@ fn backend(
         }
         "unix" => {
             let path = socket(name, rest)?;
-            let remote = RemoteBackend::connect(path, &options.client_name, options.read_only)?;
+            let remote = RemoteBackend::connect(path, &options.client_name, options.access())?;
             Ok(Box::new(remote))
         }
         kind if NOT_YET.contains(&kind) => {

@@ -12,6 +12,7 @@
 //!   without waiting. Without this a write that failed behind the client's back would be followed
 //!   by an Ok.
 //! * A failed flush is sticky (see the ledger).
+//! * A store, or a part of it, has one exclusive writer or any number of others (see `writer`).
 //!
 //! Bounds: sessions, requests in flight per session, tags and remembered errors are all capped.
 
@@ -19,6 +20,7 @@ mod control;
 mod drain;
 mod job;
 mod member;
+mod writer;
 
 pub use control::Cancel;
 pub(crate) use control::lost_of;
@@ -34,8 +36,8 @@ use alloc::vec::Vec;
 use drain::PendingSync;
 use member::Member;
 use seawall_blockdev::{Caps, DevError, Run, SeqState, Tag};
-use seawall_ipc::storeproto::{self, Hello, HelloReply, Info, SessionStats, Stats, op, rights};
-use seawall_ipc::{Reply, Request, Status, decode_body, encode_body, flags};
+use seawall_ipc::storeproto::{Info, SessionStats, Stats, op, rights};
+use seawall_ipc::{Reply, Request, Status, encode_body, flags};
 
 /// Names one session of a server.
 pub type SessionId = u64;
@@ -51,6 +53,8 @@ pub struct Core {
     tallies: Tallies,
     members: BTreeMap<SessionId, Member>,
     next_session: SessionId,
+    /// Exclusive writers so far.
+    generation: u64,
     /// SYNCs the running flush will answer.
     riding: Vec<PendingSync>,
     /// SYNCs that came after it started.
@@ -72,6 +76,7 @@ impl Core {
             tallies: Tallies::default(),
             members: BTreeMap::new(),
             next_session: 1,
+            generation: 0,
             riding: Vec::new(),
             waiting: Vec::new(),
             cancels: Vec::new(),
@@ -100,16 +105,21 @@ impl Core {
 
     /// Opens a session of the whole store with all rights, or `None` when there are too many.
     pub fn open_session(&mut self) -> Option<SessionId> {
-        self.add_session(Run::new(0, self.caps.size), rights::ALL)
+        self.add_session(Run::new(0, self.caps.size), rights::ALL, Vec::new())
     }
 
-    fn add_session(&mut self, window: Run, rights: u32) -> Option<SessionId> {
+    fn add_session(
+        &mut self,
+        window: Run,
+        rights: u32,
+        ancestors: Vec<SessionId>,
+    ) -> Option<SessionId> {
         if self.members.len() >= self.limits.sessions_max as usize {
             return None;
         }
         let id = self.next_session;
         self.next_session = self.next_session.saturating_add(1);
-        self.members.insert(id, Member::new(window, rights));
+        self.members.insert(id, Member::new(window, rights, ancestors));
         Some(id)
     }
 
@@ -180,38 +190,6 @@ impl Core {
         }
     }
 
-    fn hello(
-        &mut self,
-        id: SessionId,
-        request: &Request,
-        body: &[u8],
-        out: &mut Vec<Effect>,
-    ) -> Step {
-        let Ok(hello) = decode_body::<Hello>(body) else {
-            return Step::Close(CloseReason::Body);
-        };
-        let version = storeproto::Version::CURRENT as u16;
-        if hello.required & !storeproto::FEATURES != 0 || hello.version != version {
-            let mask = storeproto::FEATURES;
-            out.push(Effect::reply(id, answer(request, Status::EPROTO, mask)));
-            return Step::Done;
-        }
-        let reply = HelloReply {
-            version,
-            features: hello.offered & storeproto::FEATURES,
-            boot_id: self.boot_id,
-            session_id: id,
-            generation: 0,
-            in_flight_max: self.limits.in_flight_max,
-            payload_max: self.limits.payload_max,
-        };
-        if let Some(member) = self.members.get_mut(&id) {
-            member.greeted = true;
-            member.client = hello.client.chars().take(64).filter(|c| !c.is_control()).collect();
-        }
-        self.reply_body(id, request, &reply, out)
-    }
-
     fn reply_body<T: serde::Serialize>(
         &self,
         id: SessionId,
@@ -237,11 +215,11 @@ impl Core {
         Step::Done
     }
 
-    /// What INFO answers to a session: its window, and whether it may write.
+    /// What INFO answers to a session: its window, and whether it was given the right to write.
     fn info_of(&self, id: SessionId) -> Info {
         let whole = self.info();
         let Some(member) = self.members.get(&id) else { return whole };
-        let read_only = whole.read_only || !member.may(rights::WRITE);
+        let read_only = whole.read_only || !member.was_given(rights::WRITE);
         Info { size: member.window.len, read_only, ..whole }
     }
 

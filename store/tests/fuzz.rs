@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 use seawall_blockdev::{CacheClass, Caps, DevError};
-use seawall_ipc::storeproto::{Hello, OpenRange, op, rights};
+use seawall_ipc::storeproto::{FEATURES, Hello, OpenRange, op, rights};
 use seawall_ipc::{Reply, Request, encode_body, flags};
 use seawall_store::session::{Core, CoreLimits, Effect, Job, SessionId, Step};
 use std::collections::BTreeMap;
@@ -86,7 +86,10 @@ impl Host {
         };
         self.live.push(id);
         if rng.below(8) != 0 {
-            let hello = Hello { version: 1, offered: rng.next(), required: 0, client: "f".into() };
+            // Few ask for a place of their own: they shut the others out.
+            let own = if rng.below(16) == 0 { 0 } else { FEATURES };
+            let offered = rng.next() & !own;
+            let hello = Hello { version: 1, offered, required: 0, client: "f".into() };
             self.request(rng, id, op::HELLO, encode_body(&hello).unwrap());
         }
     }

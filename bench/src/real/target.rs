@@ -26,7 +26,8 @@ pub(super) struct RpcTarget {
 
 impl RpcTarget {
     pub(super) fn connect(socket: &Path, store: &Path, server: Server) -> Result<Self> {
-        let store = seawall_store::Client::connect(store, "seawall statistics")?;
+        let (name, access) = ("seawall statistics", seawall_store::Access::ReadOnly);
+        let store = seawall_store::Client::connect_as(store, name, access)?;
         let before = store.stats().context("store statistics")?.total;
         let client = Some(Client::connect(socket, "seawall")?);
         let last = (Counted::default(), Stats::default());

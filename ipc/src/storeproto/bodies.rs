@@ -28,12 +28,26 @@ pub struct HelloReply {
     pub boot_id: [u8; 16],
     /// Session number, for logs and statistics.
     pub session_id: u64,
-    /// Generation of the writer.
+    /// Generation of the exclusive writer of this part of the store, which may be this session:
+    /// how many there were so far. 0 when there is none.
     pub generation: u64,
     /// Requests the client may have in flight.
     pub in_flight_max: u32,
     /// Largest payload, bytes.
     pub payload_max: u32,
+}
+
+/// Why HELLO was refused with EBUSY: a session that may write.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InUse {
+    /// Its number.
+    pub session_id: u64,
+    /// The name it gave in HELLO.
+    pub client: String,
+    /// It is the exclusive writer. Else it is in the way of one.
+    pub exclusive: bool,
+    /// How many more are in the way.
+    pub more: u32,
 }
 
 /// What a minted session covers.
@@ -109,7 +123,7 @@ pub struct Info {
     pub order: bool,
     /// Acknowledged writes survive the death of the server process.
     pub acked_survives_server_death: bool,
-    /// Writes are refused.
+    /// Writes are refused, also to a session that did not give them up in HELLO.
     pub read_only: bool,
     /// Newest acknowledged sequence.
     pub acked: u64,

@@ -6,7 +6,7 @@
 //! after that.
 
 use super::{Backend, Submission};
-use crate::client::Client;
+use crate::client::{Access, Client};
 use crate::error::StoreError;
 use async_trait::async_trait;
 use seawall_blockdev::{BlockDev, Caps, DevError, Tag};
@@ -25,11 +25,10 @@ impl RemoteBackend {
     /// Connects; `name` is for the server's logs.
     ///
     /// # Errors
-    /// [`StoreError`]: no server there, or its first sync failed.
-    pub fn connect(path: &Path, name: &str, read_only: bool) -> Result<Self, StoreError> {
-        let client = Client::connect(path, name)?;
-        let mut caps = (&client).caps();
-        caps.read_only |= read_only;
+    /// [`StoreError`]: no server there, somebody else writes to it, or its first sync failed.
+    pub fn connect(path: &Path, name: &str, access: Access) -> Result<Self, StoreError> {
+        let client = Client::connect_as(path, name, access)?;
+        let caps = (&client).caps();
         if caps.cache.can_promise() && !caps.read_only {
             (&mut &client).sync(Tag(0)).map_err(|cause| StoreError::Device {
                 name: path.display().to_string(),

@@ -47,12 +47,17 @@ pub(super) fn info_of(name: &str, store: &AnyStore, in_use: bool) -> InfoText {
         fua: caps.fua,
         order: caps.order,
         acked_survives_server_death: caps.acked_survives_server_death,
-        read_only: caps.read_only && !in_use,
+        read_only: device_is_read_only(store) && !in_use,
         in_use_by_another_writer: in_use,
         faulted: store.remote().is_some_and(|client| client.info().faulted),
         acked: seqs.acked.0,
         durable: seqs.durable.0,
     }
+}
+
+/// Of the store, not of the session that asks.
+fn device_is_read_only(store: &AnyStore) -> bool {
+    store.remote().map_or(store.caps().read_only, |client| client.info().read_only)
 }
 
 pub(super) fn info(i: &InfoText) -> String {

@@ -4,6 +4,7 @@
 //! holds `busy` sends, and sends what others queued before it lets go. The flush thread never
 //! blocks on a client: what the socket does not take at once is finished by another thread.
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use seawall_ipc::conn::{Sent, send, send_fds, send_now};
 use seawall_ipc::storeproto::DIALECT;
 use seawall_ipc::{Gather, Reply, flags};
@@ -137,6 +138,13 @@ impl Link {
             tracing::debug!(error = %e, "a session's replies could not be sent");
             self.shutdown(Shutdown::Both);
         }
+    }
+
+    /// True when the other end is closed for good: nobody is left to read a reply.
+    pub(super) fn hung_up(&self) -> bool {
+        let mut fds = [PollFd::new(&self.socket, PollFlags::empty())];
+        let polled = poll(&mut fds, Some(&Timespec::default()));
+        polled.is_ok() && fds.iter().any(|f| f.revents().contains(PollFlags::HUP))
     }
 
     pub(super) fn shutdown(&self, how: Shutdown) {

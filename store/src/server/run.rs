@@ -19,7 +19,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::string::{String, ToString};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::vec::Vec;
 use tokio::runtime::{Handle, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
@@ -141,6 +141,30 @@ impl Hub {
         }
     }
 
+    /// Lets sessions end whose clients are gone and that would make this HELLO fail: the kernel says
+    /// that a client is gone before its session's thread has seen it, and who starts a server in
+    /// place of one that just died is not to be refused for that.
+    pub(super) fn bury(&self, id: SessionId, hello: &[u8]) {
+        let start = Instant::now();
+        loop {
+            let in_the_way = self.core().in_the_way(id, hello);
+            let left = STOP_GRACE.saturating_sub(start.elapsed());
+            if in_the_way.is_empty() || left.is_zero() {
+                return;
+            }
+            let links = self.links();
+            // One without a link was forgotten just now: the next look will not find it.
+            let gone = |id| links.by_id.get(id).is_none_or(|link| link.hung_up());
+            if !in_the_way.iter().any(gone) {
+                return;
+            }
+            if in_the_way.iter().all(|id| links.by_id.contains_key(id)) {
+                let waited = self.ended.wait_timeout(links, left);
+                drop(waited.unwrap_or_else(PoisonError::into_inner));
+            }
+        }
+    }
+
     fn accept(self: &Arc<Self>, socket: UnixStream) -> io::Result<()> {
         socket.set_nonblocking(false)?;
         let Some(id) = self.core().open_session() else {
@@ -201,7 +225,8 @@ impl Hub {
 
     fn forget(&self, id: SessionId) {
         self.core().close_session(id);
-        if let Some(link) = self.links().by_id.remove(&id) {
+        let link = self.links().by_id.remove(&id);
+        if let Some(link) = link {
             link.shutdown(Shutdown::Both);
         }
         self.ended.notify_all();

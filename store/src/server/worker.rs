@@ -9,7 +9,7 @@ use crate::session::{CloseReason, Effect, Job, JobKind, SessionId, Step};
 use core::ops::Range;
 use seawall_blockdev::{DevError, PageBuf};
 use seawall_ipc::conn::RecvError;
-use seawall_ipc::storeproto::DIALECT;
+use seawall_ipc::storeproto::{DIALECT, op};
 use seawall_ipc::{Gather, Reply};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -138,6 +138,7 @@ fn execute(
 fn admit(hub: &Hub, id: SessionId, items: &mut Vec<Item>, effects: &mut Vec<Effect>) -> Admitted {
     let mut batch = Admitted::default();
     batch.placed.reserve(items.len());
+    items.iter().filter(|i| i.request.op == op::HELLO).for_each(|i| hub.bury(id, &i.body));
     let mut core = hub.core();
     for item in items.drain(..) {
         match core.request(id, &item.request, &item.body, effects) {

@@ -152,8 +152,11 @@ impl Core {
         let window = member.window;
         let window = place(&self.caps, window, Run::new(asked.offset, asked.length))
             .map_err(wire::status_of)?;
-        let from = asked.rights;
-        self.add_session(window, from).ok_or(Status::ENOMEM)
+        // Those that are gone are left out, so this is no longer than the list of sessions.
+        let mut ancestors = member.ancestors.clone();
+        ancestors.retain(|ancestor| self.members.contains_key(ancestor));
+        ancestors.push(id);
+        self.add_session(window, asked.rights, ancestors).ok_or(Status::ENOMEM)
     }
 
     /// The host could not make the socket of a minted session: it is forgotten, and this is the

@@ -1,12 +1,16 @@
 //! One session's state.
 
+use super::SessionId;
 use super::drain::{Drain, Drained, PendingSync};
 use crate::stats::Tally;
 use alloc::string::String;
 use alloc::vec::Vec;
 use seawall_blockdev::{DevError, Run};
 use seawall_ipc::Status;
-use seawall_ipc::storeproto::limit;
+use seawall_ipc::storeproto::{limit, rights};
+
+/// Rights to change the store.
+const CHANGES: u32 = rights::WRITE | rights::DISCARD;
 
 /// Limits of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +38,12 @@ pub(super) struct Member {
     /// The part of the device it sees.
     pub(super) window: Run,
     rights: u32,
+    /// It said in HELLO that it writes nothing.
+    pub(super) gave_up: bool,
+    /// Its generation if it is an exclusive writer, else 0.
+    pub(super) generation: u64,
+    /// The live sessions it descends from by OPEN_RANGE.
+    pub(super) ancestors: Vec<SessionId>,
     pub(super) greeted: bool,
     pub(super) client: String,
     pub(super) in_flight: u32,
@@ -43,10 +53,13 @@ pub(super) struct Member {
 }
 
 impl Member {
-    pub(super) fn new(window: Run, rights: u32) -> Self {
+    pub(super) fn new(window: Run, rights: u32, ancestors: Vec<SessionId>) -> Self {
         Self {
             window,
             rights,
+            gave_up: false,
+            generation: 0,
+            ancestors,
             greeted: false,
             client: String::new(),
             in_flight: 0,
@@ -58,7 +71,18 @@ impl Member {
 
     /// True when it has all of these rights.
     pub(super) fn may(&self, rights: u32) -> bool {
+        let without = if self.gave_up { CHANGES } else { 0 };
+        self.rights & !without & rights == rights
+    }
+
+    /// True when its socket came with all of these rights, whether it gave some up or not.
+    pub(super) fn was_given(&self, rights: u32) -> bool {
         self.rights & rights == rights
+    }
+
+    /// True when its socket came with a right to change the store.
+    pub(super) fn could_write(&self) -> bool {
+        self.rights & CHANGES != 0
     }
 
     /// A request begins; returns its place in the session's order.

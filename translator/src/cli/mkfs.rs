@@ -76,7 +76,8 @@ pub(super) fn run<V: Volume>(args: Mkfs) -> Result<()> {
         None
     };
     let client_name = format!("{} mkfs[{}]", V::PROGRAM, std::process::id());
-    let options = OpenOptions { create_size, client_name, ..OpenOptions::default() };
+    let exclusive = true;
+    let options = OpenOptions { create_size, exclusive, client_name, ..OpenOptions::default() };
     let mut device = open(&store, &options)?;
     let caps = device.caps();
     if caps.read_only {

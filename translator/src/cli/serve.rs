@@ -58,7 +58,9 @@ impl Job<'_> {
         kernel.noatime = mount.atime.when == Atime::Never;
         let client_name = format!("{}[{}]", V::PROGRAM, std::process::id());
         let read_only = mount.read_only;
-        let opening = OpenOptions { read_only, client_name, ..OpenOptions::default() };
+        // Without effect with `read_only`.
+        let exclusive = true;
+        let opening = OpenOptions { read_only, exclusive, client_name, ..OpenOptions::default() };
         let mut device = open(self.store, &opening)?;
         let volume = V::open(&mut device, &mount).with_context(|| self.store.to_string())?;
         let why = V::read_only_because(&volume).filter(|_| !mount.read_only);
