@@ -371,6 +371,11 @@ impl<F: Format> Fs<F> {
         self.data.drop_clean();
     }
 
+    /// Files that are open for writing.
+    pub fn files_being_written(&self) -> usize {
+        self.nodes.writers()
+    }
+
     /// Stops changes: `Busy` while a handle is open for writing (unless forced).
     ///
     /// # Errors

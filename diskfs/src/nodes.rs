@@ -191,6 +191,12 @@ impl Nodes {
         self.handles.values().any(|o| o.flags.write)
     }
 
+    /// Files with a handle that is open for writing.
+    pub(crate) fn writers(&self) -> usize {
+        let files = self.handles.values().filter(|o| o.flags.write).map(|o| o.ino);
+        files.collect::<BTreeSet<_>>().len()
+    }
+
     pub(crate) fn open_handles(&self) -> usize {
         self.handles.len()
     }

@@ -104,7 +104,7 @@ fn names(bits: u32, table: &[(u32, &str)], class: &str) -> Vec<String> {
             table
                 .iter()
                 .find(|(bit, _)| *bit == b)
-                .map_or_else(|| format!("{class} feature {b:#x}"), |(_, name)| name.to_string())
+                .map_or_else(|| format!("{class}{b:#x}"), |(_, name)| name.to_string())
         })
         .collect()
 }
@@ -122,25 +122,25 @@ fn refused(names: &[String]) -> Result<(), FsError> {
 /// misread; `casefold`, whose names compare otherwise; `journal_dev`, which is no filesystem;
 /// `bigalloc`, whose bitmaps count clusters.
 pub(crate) fn refuse_unreadable(incompat: u32, ro_compat: u32) -> Result<(), FsError> {
-    let mut list = names(incompat & !INCOMPAT_READ, INCOMPAT_NAMES, "incompatible");
+    let mut list = names(incompat & !INCOMPAT_READ, INCOMPAT_NAMES, "");
     list.extend(names(ro_compat & RO_COMPAT_BIGALLOC, RO_COMPAT_NAMES, ""));
     refused(&list)
 }
 
 /// Names of the incompatible features in `bits`.
 pub(crate) fn incompat_names(bits: u32) -> Vec<String> {
-    names(bits, INCOMPAT_NAMES, "incompatible")
+    names(bits, INCOMPAT_NAMES, "incompatible feature ")
 }
 
 /// Names of the read-only compatible features in `bits`.
 pub(crate) fn ro_compat_names(bits: u32) -> Vec<String> {
-    names(bits, RO_COMPAT_NAMES, "read-only")
+    names(bits, RO_COMPAT_NAMES, "read-only feature ")
 }
 
 /// Names of the features that the engine reads and does not write.
 pub(crate) fn only_read(incompat: u32, ro_compat: u32) -> Vec<String> {
-    let mut list = names(incompat & !INCOMPAT_WRITTEN, INCOMPAT_NAMES, "incompatible");
-    list.extend(names(ro_compat & !RO_COMPAT_WRITTEN, RO_COMPAT_NAMES, "read-only"));
+    let mut list = names(incompat & !INCOMPAT_WRITTEN, INCOMPAT_NAMES, "incompatible feature ");
+    list.extend(names(ro_compat & !RO_COMPAT_WRITTEN, RO_COMPAT_NAMES, "read-only feature "));
     list
 }
 
@@ -156,7 +156,7 @@ mod tests {
         );
         let e = refuse_unreadable(0x10_0000 | 0x8000, 0x200).unwrap_err();
         let text = format!("{e}");
-        assert!(text.contains("inline_data, incompatible feature 0x100000, bigalloc"), "{text}");
+        assert!(text.ends_with(": ext2 feature inline_data, 0x100000, bigalloc"), "{text}");
         assert!(refuse_unreadable(0x2 | 0x10 | 0x40 | 0x2C0, 0x40_0000).is_ok());
     }
 }

@@ -103,7 +103,8 @@ struct Cli {
 enum Verb {
     /// Makes a filesystem on a store.
     Mkfs(Mkfs),
-    /// Serves the filesystem on a store until SIGINT, SIGTERM or `ctl SOCKET shutdown`.
+    /// Serves the filesystem on a store until SIGINT, SIGTERM, `ctl SOCKET shutdown` or, with
+    /// --mount, until it is unmounted.
     Serve(Serve),
     /// Asks something of a server; returns when it is done.
     Ctl(Ctl),
@@ -171,14 +172,15 @@ struct Serve {
     /// Socket to listen on, created with mode 0600.
     #[arg(long)]
     socket: PathBuf,
-    /// Also mounts it here, with the options of `mount`.
+    /// Also mounts it here, with the options of `mount`. The end of the mount (umount) ends the
+    /// server too.
     #[arg(long, value_name = "DIR")]
     mount: Option<PathBuf>,
     /// Durability policy: the name of a preset, or a file that ends in .toml.
     #[arg(long, value_name = "NAME-or-FILE", default_value = "default")]
     policy: String,
-    /// Mount options, separated by commas: ro, rw, force, sync, dirsync, flush, relatime (the
-    /// default), noatime, strictatime, nodiratime, noacl, nouser_xattr, errors=continue|remount-ro.
+    /// Mount options, separated by commas: defaults, ro, rw, force, sync, dirsync, flush, relatime
+    /// (the default), noatime, strictatime, nodiratime, noacl, nouser_xattr, errors=continue|remount-ro.
     #[arg(short, long, value_name = "LIST", value_delimiter = ',')]
     options: Vec<String>,
     /// Sessions at a time.
@@ -199,8 +201,8 @@ struct Mount {
     /// Durability policy: the name of a preset, or a file that ends in .toml.
     #[arg(long, value_name = "NAME-or-FILE", default_value = "default")]
     policy: String,
-    /// Mount options, separated by commas: ro, rw, force, sync, dirsync, flush, relatime (the
-    /// default), noatime, strictatime, nodiratime, noacl, nouser_xattr, errors=continue|remount-ro,
+    /// Mount options, separated by commas: defaults, ro, rw, force, sync, dirsync, flush, relatime
+    /// (the default), noatime, strictatime, nodiratime, noacl, nouser_xattr, errors=continue|remount-ro,
     /// allow_other, noperm (nobody's permissions are checked), suid, nosuid, dev, nodev, exec,
     /// noexec, kernel_writeback, noclose.
     #[arg(short, long, value_name = "LIST", value_delimiter = ',')]

@@ -309,3 +309,30 @@ fn attributes_and_flags() {
     assert_eq!(gone, XattrReply::Done);
     assert_eq!(status(&p.ask(op::XATTR, 99, &Xattr::List)), Status::EBADF);
 }
+
+#[test]
+fn a_shutdown_after_the_unmount_is_no_error() {
+    let limits = Limits::default();
+    let server = Server { owner: 1000, limits, ..Server::default() };
+    let ask = |uid: u32, op: u16, body: Vec<u8>| {
+        let cred = seawall_diskfs::Cred { uid, gid: uid, groups: Vec::new() };
+        let mut session = Session::new(1, server.clone(), cred);
+        let hello = Hello { version: 1, offered: 0, required: 0, client: "test".into() };
+        let request = Request { op: op::HELLO, ..Request::default() };
+        let input = Input::Body(encode_body(&hello).unwrap());
+        let greeted = session.handle_unmounted(&request, &input);
+        assert!(matches!(greeted, Outcome::Answer(a) if status(&a).is_ok()));
+        let request = Request { op, ..Request::default() };
+        session.handle_unmounted(&request, &Input::Body(body))
+    };
+    let shutdown = encode_body(&Control::Shutdown).unwrap();
+    assert!(matches!(ask(1000, op::CONTROL, shutdown.clone()), Outcome::Shutdown));
+    for (uid, op, body) in [
+        (1001, op::CONTROL, shutdown),
+        (1000, op::CONTROL, encode_body(&Control::Sync).unwrap()),
+        (1000, op::ATTACH, encode_body(&Attach::default()).unwrap()),
+    ] {
+        let Outcome::Answer(a) = ask(uid, op, body) else { panic!("{uid} stops it") };
+        assert_eq!(status(&a), Status::ESHUTDOWN);
+    }
+}

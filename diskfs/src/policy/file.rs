@@ -9,7 +9,8 @@ use crate::{FsError, Site};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
-use serde::Deserialize;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 
 /// The parsed file. Every field may be left out; then `base` decides (`default` when that is left
 /// out too).
@@ -18,6 +19,7 @@ use serde::Deserialize;
 #[allow(missing_docs, reason = "as in Policy")]
 pub struct PolicyFile {
     pub base: Option<String>,
+    #[serde(deserialize_with = "name")]
     pub name: Option<String>,
     pub site: BTreeMap<Site, SitePolicy>,
     pub close: Option<ClosePolicy>,
@@ -31,6 +33,16 @@ pub struct PolicyFile {
     pub on_unsupported: Option<OnUnsupported>,
     pub on_error: Option<OnError>,
     pub clean_fsync: Option<CleanFsync>,
+}
+
+/// Reports print the name inside a line, so there has to be one, without ends of lines.
+fn name<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let name = String::deserialize(from)?;
+    if name.trim().is_empty() || name.contains(char::is_control) {
+        let what = "name: expected some printable text; leave `name` out to have one made";
+        return Err(D::Error::custom(what));
+    }
+    Ok(Some(name))
 }
 
 impl PolicyFile {
@@ -104,6 +116,8 @@ mod tests {
             ("bounday = \"sync\"", "bounday"),
             ("boundary = \"sink\"", "sink"),
             ("allocation = \"log_head\"", "log_head"),
+            ("name = \" \"", "leave `name` out"),
+            ("name = \"a\\nb\"", "printable"),
         ] {
             let e = parse(text).unwrap_err();
             assert!(e.contains(word), "{text}: {e}");

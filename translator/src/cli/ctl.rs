@@ -1,11 +1,12 @@
 //! `ctl SOCKET VERB`.
 
 use super::{Ctl, What, print, show};
-use crate::client::Client;
+use crate::client::{Client, ClientError};
 use crate::fuse::find_socket;
 use crate::protocol::{Control, ControlReply};
 use anyhow::{Result, bail};
 use std::format;
+use std::string::ToString;
 
 pub(super) fn run(args: &Ctl) -> Result<()> {
     let (what, json) = match &args.what {
@@ -20,8 +21,9 @@ pub(super) fn run(args: &Ctl) -> Result<()> {
     };
     let socket = find_socket(&args.socket).map_err(|e| anyhow::anyhow!(e))?;
     let name = format!("ctl[{}]", std::process::id());
-    let mut client = Client::connect_control(&socket, &name)?;
-    let text = match client.control(&what)? {
+    let typed = |e: ClientError| e.instead_of_socket(args.socket.display().to_string());
+    let asked = Client::connect_control(&socket, &name).and_then(|mut c| c.control(&what));
+    let text = match asked.map_err(typed)? {
         ControlReply::Done => return Ok(()),
         ControlReply::Policy(p) if json => serde_json::to_string_pretty(&p)?,
         ControlReply::Policy(p) => show::policy(&p),

@@ -25,7 +25,8 @@ pub struct MountArgs {
     pub own: Vec<(String, String)>,
 }
 
-const COMMON: [&str; 16] = [
+const COMMON: [&str; 17] = [
+    "defaults",
     "ro",
     "rw",
     "force",
@@ -44,17 +45,46 @@ const COMMON: [&str; 16] = [
     "errors",
 ];
 
+/// Options of which at most one can be meant, those of the kernel's mount among them.
+const EITHER: [&[&str]; 10] = [
+    &["ro", "rw"],
+    &["suid", "nosuid"],
+    &["dev", "nodev"],
+    &["exec", "noexec"],
+    &["default_permissions", "noperm"],
+    &["relatime", "noatime", "strictatime"],
+    &["diratime", "nodiratime"],
+    &["acl", "noacl"],
+    &["user_xattr", "nouser_xattr"],
+    &["errors=continue", "errors=remount-ro"],
+];
+
+/// Refuses options that contradict each other, as they were given.
+pub(super) fn contradictions(list: &[String]) -> Result<()> {
+    for set in EITHER {
+        let mut given: Vec<&str> = Vec::new();
+        for option in list.iter().filter(|o| set.contains(&o.as_str())) {
+            if !given.contains(&option.as_str()) {
+                given.push(option);
+            }
+        }
+        if given.len() > 1 {
+            let what = format!("-o {}: these contradict each other", given.join(","));
+            return Err(Usage(what).into());
+        }
+    }
+    Ok(())
+}
+
 /// Reads options and applies those that change the policy, whose name then says so.
 pub(super) fn apply(list: &[String], own: &[&str], policy: &mut Policy) -> Result<MountArgs> {
     let mut args = MountArgs::default();
     args.atime.when = Atime::Relative;
-    let given = |name: &str| list.iter().any(|o| o == name);
-    if given("ro") && given("rw") {
-        return Err(Usage("-o ro,rw: these contradict each other".to_string()).into());
-    }
     for option in list.iter().filter(|o| !o.is_empty()) {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
         match option.as_str() {
+            // What fstab(5) has where there are no options.
+            "defaults" => {}
             "ro" => args.read_only = true,
             "rw" => args.read_only = false,
             "force" => args.force = true,
@@ -122,6 +152,20 @@ mod tests {
         apply(&list("sync"), &[], &mut p).unwrap();
         assert_eq!(p.waited, Waited::All);
         assert_eq!(p.action(Site::NameOp, false), Action::Barrier);
+    }
+
+    #[test]
+    fn contradictions_are_refused_and_repetitions_are_not() {
+        for text in ["ro,rw", "suid,nosuid", "nodev,ro,dev", "noexec,exec", "noatime,relatime"] {
+            let e = contradictions(&list(text)).unwrap_err();
+            assert!(e.is::<Usage>(), "{e}");
+            let e = e.to_string();
+            assert_eq!(e, format!("-o {}: these contradict each other", text.replace("ro,d", "d")));
+        }
+        contradictions(&list("defaults,ro,nosuid,ro,nodev,noexec,nodiratime,noatime")).unwrap();
+        let mut p = seawall_diskfs::policy::preset("default").unwrap();
+        let args = apply(&list("defaults"), &[], &mut p).unwrap();
+        assert!(!args.read_only && args.own.is_empty() && p.name == "default");
     }
 
     #[test]

@@ -52,6 +52,9 @@ mod tests {
         std::fs::write(&path, "base = \"lax\"\nreuse = \"never\"\n").unwrap();
         let e = std::format!("{:#}", load(path.to_str().unwrap()).unwrap_err());
         assert!(e.contains("mine.toml: line 2: ") && !e.contains('\n'), "{e}");
+        std::fs::write(&path, "base = \"lax\"\n\nname = \"\"\n").unwrap();
+        let e = std::format!("{:#}", load(path.to_str().unwrap()).unwrap_err());
+        assert!(e.contains("mine.toml: line 3: name: ") && !e.contains('\n'), "{e}");
         std::fs::write(&path, "base = \"hurd-full\"\nname = \"mine\"\n").unwrap();
         assert_eq!(load(path.to_str().unwrap()).unwrap().name, "mine");
     }

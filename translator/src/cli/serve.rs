@@ -4,9 +4,9 @@ use super::{Serve, Usage, Volume, options, policy};
 use crate::fuse;
 use crate::server::{Device, Places, ServeOptions, serve};
 use crate::session::not_durable;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow, bail};
 use seawall_blockdev::BlockDev;
-use seawall_diskfs::{Atime, Fs, MountOpts};
+use seawall_diskfs::{Atime, Format, Fs, MountOpts};
 use seawall_store::cli::say;
 use seawall_store::{OpenOptions, open};
 use std::path::{Path, PathBuf};
@@ -40,6 +40,7 @@ impl Job<'_> {
     /// Serves until the end. `ready` is called after the start-up line was written.
     pub(super) fn run<V: Volume>(&self, ready: impl FnOnce() -> io::Result<()>) -> Result<()> {
         let mut policy = policy::load(self.policy)?;
+        options::contradictions(self.options)?;
         let mut list: Vec<String> = self.options.to_vec();
         let mut own = V::own_options().to_vec();
         let mut kernel = if self.mount.is_some() {
@@ -63,7 +64,13 @@ impl Job<'_> {
         let opening = OpenOptions { read_only, exclusive, client_name, ..OpenOptions::default() };
         let mut device = open(self.store, &opening)?;
         let volume = V::open(&mut device, &mount).with_context(|| self.store.to_string())?;
-        let why = V::read_only_because(&volume).filter(|_| !mount.read_only);
+        blocks_fit(volume.geometry().block_size, device.caps().logical)
+            .map_err(|e| anyhow!("{}: {e}", self.store))?;
+        let store = device.caps().read_only.then(|| "the read-only store".to_string());
+        let why = V::read_only_because(&volume).or(store).filter(|_| !mount.read_only);
+        if let Some(why) = why.as_ref().filter(|_| self.options.iter().any(|o| o == "rw")) {
+            bail!("{}: -o rw: it cannot be written because of {why}", self.store);
+        }
         let (caps, seqs) = (device.caps(), device.seqs());
         let no_close = kernel.no_close;
         let opts = MountOpts {
@@ -117,7 +124,35 @@ impl Job<'_> {
     }
 }
 
+/// Refuses a volume that the store cannot be asked for block by block.
+fn blocks_fit(volume: u32, store: u32) -> core::result::Result<(), String> {
+    if volume >= store {
+        return Ok(());
+    }
+    Err(format!(
+        "the volume's blocks of {volume} bytes are smaller than the store's of {store}; open the \
+         store without `?direct`, or make a volume with `mkfs --block-size {}K`",
+        store.div_ceil(1024)
+    ))
+}
+
 /// A path that stays the same when the process changes its folder.
 pub(super) fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).with_context(|| path.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_volume_of_small_blocks_is_told_both_sizes() {
+        for (volume, store) in [(1024, 512), (1024, 1024), (4096, 512)] {
+            blocks_fit(volume, store).unwrap();
+        }
+        let e = blocks_fit(1024, 4096).unwrap_err();
+        for word in ["1024", "4096", "?direct", "--block-size 4K"] {
+            assert!(e.contains(word), "{e}");
+        }
+    }
 }

@@ -66,6 +66,16 @@ impl ClientError {
         matches!(self, Self::Op { status: s, .. } if *s == status)
     }
 
+    /// The same error of a thing that the user named otherwise than by the socket.
+    #[must_use]
+    pub fn instead_of_socket(mut self, what: impl Into<String>) -> Self {
+        match &mut self {
+            Self::Connect { socket, .. } | Self::Peer { socket, .. } => *socket = what.into(),
+            Self::Op { path, .. } => *path = what.into(),
+        }
+        self
+    }
+
     /// The same error with a path, where there is none yet.
     #[must_use]
     pub fn on(mut self, what: impl Into<String>) -> Self {

@@ -358,6 +358,12 @@ impl Client {
     }
 
     fn gone(&self, e: io::Error) -> ClientError {
+        if self.hello.version == 0 {
+            return self.peer(std::format!(
+                "the filesystem server closed the connection at once ({e}): it has as many \
+                 sessions as it may (`--max-sessions`), or is ending"
+            ));
+        }
         self.peer(std::format!(
             "the filesystem server is gone ({e}); what was under way may or may not have happened"
         ))

@@ -2,6 +2,11 @@
 //!
 //! Everything of a file is posted at once (Create, Write .., Setattr, Close); replies are looked at
 //! as they come. The folder's own times and mode follow after what is in it.
+//!
+//! A file whose content failed does not stay at its full size, where who compares sizes would take
+//! it for whole: `undo` cuts or removes it once the replies are here.
+
+mod undo;
 
 use super::local;
 use super::report::Report;
@@ -12,7 +17,9 @@ use seawall_blockdev::PageBuf;
 use seawall_diskfs::{Kind, OpenFlags, SetAttr};
 use seawall_ipc::{Request, Status, encode_body};
 use serde::Serialize;
+use std::cell::{Cell, OnceCell};
 use std::collections::HashMap;
+use std::format;
 use std::fs::{File, Metadata};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -20,7 +27,6 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::string::{String, ToString};
 use std::vec::Vec;
-use std::{cell::Cell, format};
 
 /// One source file and whether something of it failed already.
 struct Item {
@@ -30,12 +36,27 @@ struct Item {
     folder: Option<Rc<Item>>,
     is_dir: bool,
     failed: Cell<bool>,
+    /// A regular file's path on the server.
+    place: OnceCell<Vec<Vec<u8>>>,
+    /// The name was not there before.
+    made: Cell<bool>,
+    /// Where its content is known to be wrong from, when that failed.
+    good: Cell<Option<u64>>,
 }
 
 impl Item {
     fn new(path: &Path, to: String, meta: &Metadata, folder: Option<&Rc<Item>>) -> Rc<Self> {
         let (path, folder) = (path.to_path_buf(), folder.cloned());
-        Rc::new(Self { path, to, folder, is_dir: meta.is_dir(), failed: Cell::new(false) })
+        Rc::new(Self {
+            path,
+            to,
+            folder,
+            is_dir: meta.is_dir(),
+            failed: Cell::new(false),
+            place: OnceCell::new(),
+            made: Cell::new(false),
+            good: Cell::new(None),
+        })
     }
 
     /// True when the folder above it could not be made: its own failure follows from that.
@@ -51,7 +72,12 @@ struct Expect {
     tolerant: bool,
     /// Bytes of a write.
     bytes: u64,
+    /// A failure leaves the content wrong from here on.
+    content: Option<u64>,
 }
+
+/// The whole content is there, and cannot be relied upon.
+const NOT_FINISHED: u64 = u64::MAX;
 
 pub(super) struct Putter<'c> {
     client: &'c mut Client,
@@ -59,6 +85,8 @@ pub(super) struct Putter<'c> {
     expected: HashMap<u64, Expect>,
     /// Local (device, inode) of files with several names -> path on the server.
     seen: HashMap<(u64, u64), Vec<Vec<u8>>>,
+    /// Files whose content failed.
+    broken: Vec<Rc<Item>>,
     as_root: bool,
     fsync: bool,
 }
@@ -70,6 +98,7 @@ pub(super) fn run(args: &super::Put) -> Result<()> {
         report: Report::new(),
         expected: HashMap::new(),
         seen: HashMap::new(),
+        broken: Vec::new(),
         as_root: local::as_root(),
         fsync: args.fsync,
     };
@@ -78,6 +107,7 @@ pub(super) fn run(args: &super::Put) -> Result<()> {
             .map_err(|e| super::target::named(e, &args.to))?;
     }
     put.drain()?;
+    put.undo()?;
     let report = put.report;
     if args.syncfs {
         client.syncfs().map_err(|e| e.on(format!("{}", args.to)))?;
@@ -91,10 +121,14 @@ fn on(op: u16, fid: u32) -> Request {
 
 type Sent = core::result::Result<(), ClientError>;
 
+/// `/path/..`.
+fn joined(path: &[Vec<u8>]) -> Vec<u8> {
+    path.iter().fold(Vec::from(b"/"), |dir, name| super::target::join(&dir, name))
+}
+
 /// `SOCKET:/path/name`.
 fn named_at(to: &super::Target, path: &[Vec<u8>], name: &[u8]) -> String {
-    let dir = path.iter().fold(Vec::from(b"/"), |dir, name| super::target::join(&dir, name));
-    let path = super::target::join(&dir, name);
+    let path = super::target::join(&joined(path), name);
     super::Target { socket: to.socket.clone(), path }.to_string()
 }
 
@@ -149,15 +183,25 @@ impl Putter<'_> {
         body: Option<&T>,
         tolerant: bool,
     ) -> Sent {
+        let expect = Expect { item: Rc::clone(item), tolerant, bytes: 0, content: None };
+        self.post_content(request, body, expect)
+    }
+
+    /// [`Putter::post`] of what the content depends on.
+    fn post_content<T: Serialize>(
+        &mut self,
+        request: Request,
+        body: Option<&T>,
+        expect: Expect,
+    ) -> Sent {
         let data = match body.map(encode_body) {
             None => Outgoing::None,
             Some(Ok(body)) => Outgoing::Body(body),
             Some(Err(e)) => {
-                self.fail(item, e);
+                self.fail(&expect.item, e);
                 return Ok(());
             }
         };
-        let expect = Expect { item: Rc::clone(item), tolerant, bytes: 0 };
         self.send(request, data, expect)
     }
 
@@ -174,10 +218,22 @@ impl Putter<'_> {
     fn reply(&mut self, done: &Completion) {
         let Some(expect) = self.expected.remove(&done.cookie) else { return };
         if expect.tolerant {
+            if done.op == op::CREATE && done.ok().is_ok() {
+                expect.item.made.set(true);
+            }
             return;
         }
+        if done.op == op::CREATE && expect.item.made.get() {
+            return;
+        }
+        let short = done.op == op::WRITE && done.value < expect.bytes;
+        if (short || done.ok().is_err())
+            && let Some(at) = expect.content
+        {
+            self.wrong_from(&expect.item, at.saturating_add(if short { done.value } else { 0 }));
+        }
         match done.ok() {
-            Ok(()) if done.op == op::WRITE && done.value < expect.bytes => {
+            Ok(()) if short => {
                 self.fail(&expect.item, "the file would be too large");
             }
             Ok(()) => {
@@ -208,6 +264,16 @@ impl Putter<'_> {
         if !item.failed.replace(true) && !item.follows() {
             self.report.failed(format!("{}: {why}", item.path.display()));
         }
+    }
+
+    /// The content is wrong from `at` on.
+    fn wrong_from(&mut self, item: &Rc<Item>, at: u64) {
+        match item.good.get() {
+            None => self.broken.push(Rc::clone(item)),
+            Some(before) if before <= at => return,
+            Some(_) => {}
+        }
+        item.good.set(Some(at));
     }
 
     /// The same for what the server says, which is about the name on the server.
@@ -281,7 +347,7 @@ impl Putter<'_> {
         }
         match kind {
             Kind::Dir => self.folder(item, dir, &path, name, meta),
-            Kind::File => self.file(item, dir, name, meta),
+            Kind::File => self.file(item, dir, path, name, meta),
             Kind::Symlink => {
                 self.post(item, on(op::UNLINK, dir), Some(&name), true)?;
                 let target = match std::fs::read_link(&item.path) {
@@ -359,7 +425,14 @@ impl Putter<'_> {
         self.clunk(item, fid)
     }
 
-    fn file(&mut self, item: &Rc<Item>, dir: u32, name: &[u8], meta: &Metadata) -> Sent {
+    fn file(
+        &mut self,
+        item: &Rc<Item>,
+        dir: u32,
+        path: Vec<Vec<u8>>,
+        name: &[u8],
+        meta: &Metadata,
+    ) -> Sent {
         let file = match local::open_source(&item.path) {
             Ok(file) => file,
             Err(e) => {
@@ -369,26 +442,39 @@ impl Putter<'_> {
         };
         let fid = self.client.new_fid();
         let how = OpenFlags { write: true, truncate: true, ..OpenFlags::default() };
-        let name = name.to_vec();
-        let body = Create { new_fid: fid, name, mode: 0o600, flags: how, policy: None };
-        self.post(item, on(op::CREATE, dir), Some(&body), false)?;
-        let written = self.data(item, &file, fid, meta)?;
-        if written < meta.size() {
-            let set = SetAttr { size: Some(meta.size()), ..SetAttr::default() };
-            self.post(item, on(op::SETATTR, fid), Some(&set), false)?;
+        let _only_here = item.place.set(path);
+        // First so that it fails on what is there: whether the name is new is known then. After a
+        // success the second fails on the fid, which is not looked at.
+        for exclusive in [true, false] {
+            let (name, flags) = (name.to_vec(), OpenFlags { exclusive, ..how });
+            let body = Create { new_fid: fid, name, mode: 0o600, flags, policy: None };
+            self.post(item, on(op::CREATE, dir), Some(&body), exclusive)?;
+        }
+        let (written, size) = self.data(item, &file, fid, meta)?;
+        let needs = |at| Expect { item: Rc::clone(item), tolerant: false, bytes: 0, content: at };
+        if written < size {
+            let set = SetAttr { size: Some(size), ..SetAttr::default() };
+            self.post_content(on(op::SETATTR, fid), Some(&set), needs(Some(written)))?;
         }
         let set = local::attributes(meta, self.as_root);
         self.post(item, on(op::SETATTR, fid), Some(&set), false)?;
         if self.fsync {
-            self.post::<()>(item, on(op::FSYNC, fid), None, false)?;
+            self.post_content::<()>(on(op::FSYNC, fid), None, needs(Some(NOT_FINISHED)))?;
         }
-        self.post::<()>(item, on(op::CLOSE, fid), None, false)?;
+        self.post_content::<()>(on(op::CLOSE, fid), None, needs(Some(NOT_FINISHED)))?;
         self.client.free_fid(fid);
         Ok(())
     }
 
-    /// Posts the data, leaving out holes. Returns where the last of it ended.
-    fn data(&mut self, item: &Rc<Item>, file: &File, fid: u32, meta: &Metadata) -> Result2<u64> {
+    /// Posts the data, leaving out holes. Returns where the last of it ended, and the size: a file
+    /// that failed, or that became shorter meanwhile, ends with its data.
+    fn data(
+        &mut self,
+        item: &Rc<Item>,
+        file: &File,
+        fid: u32,
+        meta: &Metadata,
+    ) -> Result2<(u64, u64)> {
         let size = meta.size();
         let holes = local::may_have_holes(size, meta.blocks());
         let mut at = 0;
@@ -399,15 +485,19 @@ impl Putter<'_> {
                 Ok(Some((start, stop))) => {
                     at = stop;
                     end = self.run(item, file, fid, start, stop)?;
+                    if end < stop {
+                        return Ok((end, end));
+                    }
                 }
                 Ok(None) => break,
                 Err(e) => {
+                    self.wrong_from(item, end);
                     self.fail(item, e);
-                    break;
+                    return Ok((end, end));
                 }
             }
         }
-        Ok(end)
+        Ok((end, size))
     }
 
     fn run(
@@ -426,6 +516,7 @@ impl Putter<'_> {
                 Ok(0) => break,
                 Ok(n) => n,
                 Err(e) => {
+                    self.wrong_from(item, at);
                     self.fail(item, e);
                     break;
                 }
@@ -433,7 +524,8 @@ impl Putter<'_> {
             data.truncate(n);
             let bytes = n as u64;
             let request = Request { offset: at, length: bytes, ..on(op::WRITE, fid) };
-            let expect = Expect { item: Rc::clone(item), tolerant: false, bytes };
+            let expect =
+                Expect { item: Rc::clone(item), tolerant: false, bytes, content: Some(at) };
             self.send(request, Outgoing::Data(data), expect)?;
             at = at.saturating_add(bytes);
         }

@@ -7,7 +7,7 @@ use crate::session::{Answer, Input, Outcome, Session};
 use seawall_blockdev::PageBuf;
 use seawall_diskfs::{Format, FsError, Slice};
 use seawall_ipc::conn::{Receiver, RecvError, send};
-use seawall_ipc::{Event, Gather, Inline, Reply, Request, Status};
+use seawall_ipc::{Event, Gather, Inline, Request};
 use std::os::unix::net::UnixStream;
 use std::string::ToString;
 use std::vec::Vec;
@@ -164,12 +164,16 @@ fn execute<F: Format>(
         }
         (answers, None)
     });
-    ran.unwrap_or_else(|| (todo.map(|(request, _)| gone(&request)).collect(), None))
-}
-
-fn gone(request: &Request) -> Answer {
-    let (op, cookie, status) = (request.op, request.cookie, Status::ESHUTDOWN.0);
-    Answer { reply: Reply { op, cookie, status, ..Reply::default() }, ..Answer::default() }
+    ran.unwrap_or_else(|| {
+        let mut answers = Vec::new();
+        for (request, input) in todo {
+            match session.handle_unmounted(&request, &input) {
+                Outcome::Answer(answer) => answers.push(answer),
+                Outcome::Shutdown => return (answers, Some(request)),
+            }
+        }
+        (answers, None)
+    })
 }
 
 /// What only the server's operator can do something about goes to its log.

@@ -2,7 +2,7 @@
 
 use super::files::sync_all;
 use super::{Answer, Fail, Input, Made, Outcome, Result, Session, answer, parse};
-use crate::protocol::{Control, ControlReply, Counter, PolicyInfo, SiteCounters, StatsReply};
+use crate::protocol::{Control, ControlReply, Counter, PolicyInfo, SiteCounters, StatsReply, op};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -28,6 +28,19 @@ impl Session {
             Ok(what) => Outcome::Answer(finish(request, self.act(host, now, what))),
             Err(e) => Outcome::Answer(finish(request, Err(e))),
         }
+    }
+
+    /// Executes a request on a volume that is unmounted: only a greeting, and a Shutdown, which has
+    /// the result of the one before it, mean something.
+    pub fn handle_unmounted(&mut self, request: &Request, input: &Input) -> Outcome {
+        let made = match request.op {
+            op::HELLO => parse(input).and_then(|hello| self.hello(&hello)),
+            op::CONTROL if matches!(self.admitted(input), Ok(Control::Shutdown)) => {
+                return Outcome::Shutdown;
+            }
+            _ => Err(Status::ESHUTDOWN.into()),
+        };
+        Outcome::Answer(answer(request, made))
     }
 
     fn admitted(&self, input: &Input) -> Result<Control> {
@@ -66,13 +79,29 @@ impl Session {
                 }
                 return Ok(ControlReply::Stats(stats));
             }
-            Control::RemountRo => driver::remount_ro(host, &self.ctx(now))?,
+            Control::RemountRo => {
+                driver::remount_ro(host, &self.ctx(now)).map_err(|e| in_the_way(host, e))?;
+            }
             Control::Freeze | Control::Thaw | Control::Shutdown => {
                 return Err(Status::EOPNOTSUPP.into());
             }
         }
         Ok(ControlReply::Done)
     }
+}
+
+/// Says what keeps a volume from becoming read-only.
+fn in_the_way<H: Host>(host: &mut H, e: FsError) -> Fail {
+    if !matches!(e, FsError::Refused(Refused::Busy)) {
+        return e.into();
+    }
+    let words = match host.with(|fs| fs.files_being_written()) {
+        1 => "1 file is open for writing".to_string(),
+        // It was closed meanwhile.
+        0 => "a file was open for writing".to_string(),
+        n => format!("{n} files are open for writing"),
+    };
+    Fail::Text(Status::EBUSY, words)
 }
 
 /// A control reply says in words what went wrong, beside the status.
