@@ -2,8 +2,7 @@
 //! is. No format is known here.
 //!
 //! A report keeps a bounded number of findings and counts the rest: a hostile image can have one
-//! for
-//! each of its bits.
+//! for each of its bits.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;

@@ -293,8 +293,7 @@ fn read_window<H: Host>(host: &mut H, plan: &ReadPlan) -> Result<Slice, FsError>
 
 /// As [`read`], into memory of the caller; returns how much of it. What begins with a block, into a
 /// buffer that has room for whole ones, arrives without a copy between. The rest of `buf`, and
-/// after
-/// an error all of it, holds anything.
+/// after an error all of it, holds anything.
 ///
 /// # Errors
 /// As [`read`].

@@ -6,8 +6,7 @@
 //! * Nothing on the device makes it panic, loop or use memory without bound. Each block is followed
 //!   once as a block of a tree and each shared directory block is read once, so the time is linear
 //!   in the volume; bitmaps and tables come out of [`CheckOptions::memory`], findings are bounded
-//! by
-//!   [`CheckOptions::keep`] of each severity and the rest is counted.
+//!   by [`CheckOptions::keep`] of each severity and the rest is counted.
 //! * What it does not understand it names ([`Kind::NotChecked`], or `Unsupported` when the volume
 //!   cannot be read at all). It is never silently clean.
 //!
@@ -16,8 +15,7 @@
 //!
 //! Order: superblock and descriptors mark the volume's own structures; every inode claims its
 //! blocks; every directory names inodes; then what has no name, a wrong count, or a bit that
-//! nothing
-//! explains is told. Later parts leave out what an earlier finding already explains.
+//! nothing explains is told. Later parts leave out what an earlier finding already explains.
 
 mod bitmaps;
 mod bits;

@@ -15,8 +15,7 @@ use seawall_tests::{Scratch, mke2fs, pattern};
 use volume::plain;
 
 /// Eight groups. The first three have full bitmaps and count as free; the fifth has a free bitmap
-/// and
-/// counts as full.
+/// and counts as full.
 fn contradicting() -> Image {
     let dir = Scratch::new();
     let path = dir.join("image");

@@ -155,8 +155,7 @@ pub fn print_usage(usage: &clap::Error) -> ExitCode {
 }
 
 /// Sends events to stderr: warnings, with `-v` what happens, with `-vv` all of it. `RUST_LOG` says
-/// it
-/// more exactly.
+/// it more exactly.
 pub fn start_tracing(verbose: u8) {
     let default = match verbose {
         0 => "warn",

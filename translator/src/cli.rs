@@ -64,8 +64,7 @@ pub trait Volume {
     ///
     /// # Errors
     /// `Unsupported` for a volume that cannot be checked; `Io` when the device is gone. What is
-    /// wrong
-    /// with the volume is no error.
+    /// wrong with the volume is no error.
     fn check(
         dev: &mut dyn BlockDev,
         args: &CheckArgs,

@@ -1,6 +1,5 @@
 //! Who owns which block: every inode claims what its map leads to, and a block that is claimed
-//! twice
-//! is followed once.
+//! twice is followed once.
 
 use super::Check;
 use super::bits::Bits;

@@ -1,6 +1,5 @@
 //! Reads of a check. What the device cannot read is a finding, not an end; what the device no
-//! longer
-//! answers for is an end.
+//! longer answers for is an end.
 
 use seawall_blockdev::{BlockDev, DevError, PageBuf, ReadRun, Tag};
 use seawall_diskfs::FsError;

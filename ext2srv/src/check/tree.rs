@@ -1,7 +1,6 @@
 //! The blocks of an inode, one after another: pointers and pointer blocks, or extents and their
 //! nodes. A walk reads nothing itself: it stops at each block of the tree, and whoever walks reads
-//! it
-//! and enters it, or does not.
+//! it and enters it, or does not.
 
 use super::geometry::Fields;
 use alloc::vec::Vec;

@@ -84,8 +84,7 @@ impl<'a> Entry<'a> {
 }
 
 /// Checks the entries of `b` from `first` on; offsets of values count from `base`. In an inode a
-/// hash
-/// of zero means none.
+/// hash of zero means none.
 fn entries(b: &[u8], first: usize, base: usize, in_inode: bool) -> Result<(), Wrong> {
     let mut parts = Parts { end: b.len(), ..Parts::default() };
     parts.take(0, first);

@@ -1,9 +1,8 @@
 //! `check STORE [--json]`.
 //!
 //! The findings are the result and go to stdout, one a line; on a terminal a bar on stderr shows
-//! how
-//! far the check is. A volume that is not consistent ends the command with status 1, as one that
-//! cannot be checked does.
+//! how far the check is. A volume that is not consistent ends the command with status 1, as one
+//! that cannot be checked does.
 
 use super::{Check, Volume, print};
 use anyhow::{Context, Result, bail};
