@@ -4,7 +4,7 @@
 //!
 //! | op | request | reply |
 //! |---|---|---|
-//! | HELLO | body [`Hello`] | body [`HelloReply`]; EPROTO: `value` = features; EBUSY: body [`InUse`] |
+//! | HELLO | body [`Hello`] | body [`HelloReply`]; EPROTO: `value` = features; EBUSY: [`InUse`] |
 //! | INFO | - | body [`Info`] |
 //! | READ | offset, length, tag | payload of `length` bytes; `value` = bytes |
 //! | WRITE | offset, length, tag, flags FUA PRE_BARRIER, payload | `value` = ack_seq |
