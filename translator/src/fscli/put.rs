@@ -40,6 +40,8 @@ struct Item {
     place: OnceCell<Vec<Vec<u8>>>,
     /// The name was not there before.
     made: Cell<bool>,
+    /// It could be opened, so what is there is what was written.
+    opened: Cell<bool>,
     /// Where its content is known to be wrong from, when that failed.
     good: Cell<Option<u64>>,
 }
@@ -55,6 +57,7 @@ impl Item {
             failed: Cell::new(false),
             place: OnceCell::new(),
             made: Cell::new(false),
+            opened: Cell::new(false),
             good: Cell::new(None),
         })
     }
@@ -217,6 +220,9 @@ impl Putter<'_> {
 
     fn reply(&mut self, done: &Completion) {
         let Some(expect) = self.expected.remove(&done.cookie) else { return };
+        if done.op == op::CREATE && done.ok().is_ok() {
+            expect.item.opened.set(true);
+        }
         if expect.tolerant {
             if done.op == op::CREATE && done.ok().is_ok() {
                 expect.item.made.set(true);

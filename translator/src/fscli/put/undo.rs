@@ -12,7 +12,8 @@ use std::format;
 impl Putter<'_> {
     /// Cuts or removes the broken files. All replies are here.
     pub(super) fn undo(&mut self) -> Result<(), ClientError> {
-        for item in core::mem::take(&mut self.broken) {
+        // What could not be opened is not ours to cut.
+        for item in core::mem::take(&mut self.broken).into_iter().filter(|i| i.opened.get()) {
             match self.undo_one(&item) {
                 Ok(()) => {}
                 Err(ClientError::Op { status, words, .. }) => {
