@@ -5,7 +5,7 @@ use seawall_blockdev::{
     BlockDev, CacheClass, DevError, PageBuf, ReadRun, Run, Seq, Tag, WriteFlags, WriteRun,
 };
 use seawall_ipc::conn::{Receiver, send};
-use seawall_ipc::storeproto::{DIALECT, Hello, Version, op, rights};
+use seawall_ipc::storeproto::{DIALECT, Hello, Version, feature, op, rights};
 use seawall_ipc::{Event, Gather, Reply, Request, encode_body, flags};
 use seawall_store::backend::{Backend, FaultBackend, FileBackend, FileOptions, MemBackend};
 use seawall_store::server::{ServeOptions, Server};
@@ -349,7 +349,8 @@ fn unknown_operations_are_answered_and_unknown_features_refused() {
         gather.message(&Request { op: op::INFO, cookie: 2, ..Request::default() });
         raw.send(&gather);
         let (hello, info) = (raw.reply(), raw.reply());
-        assert_eq!((hello.status, hello.value, info.status), (71, 0, 71));
+        let known = feature::EXCLUSIVE | feature::READ_ONLY;
+        assert_eq!((hello.status, hello.value, info.status), (71, known, 71));
     }
     assert_eq!(Version::CURRENT as u16, 1);
 }

@@ -179,7 +179,8 @@ struct Serve {
     #[arg(long, value_name = "NAME-or-FILE", default_value = "default")]
     policy: String,
     /// Mount options, separated by commas: defaults, ro, rw, force, sync, dirsync, flush, relatime
-    /// (the default), noatime, strictatime, nodiratime, noacl, nouser_xattr, errors=continue|remount-ro.
+    /// (the default), noatime, strictatime, nodiratime, noacl, nouser_xattr,
+    /// errors=continue|remount-ro.
     #[arg(short, long, value_name = "LIST", value_delimiter = ',')]
     options: Vec<String>,
     /// Sessions at a time.
@@ -201,9 +202,9 @@ struct Mount {
     #[arg(long, value_name = "NAME-or-FILE", default_value = "default")]
     policy: String,
     /// Mount options, separated by commas: defaults, ro, rw, force, sync, dirsync, flush, relatime
-    /// (the default), noatime, strictatime, nodiratime, noacl, nouser_xattr, errors=continue|remount-ro,
-    /// allow_other, noperm (nobody's permissions are checked), suid, nosuid, dev, nodev, exec,
-    /// noexec, kernel_writeback, noclose.
+    /// (the default), noatime, strictatime, nodiratime, noacl, nouser_xattr,
+    /// errors=continue|remount-ro, allow_other, noperm (nobody's permissions are checked), suid,
+    /// nosuid, dev, nodev, exec, noexec, kernel_writeback, noclose.
     #[arg(short, long, value_name = "LIST", value_delimiter = ',')]
     options: Vec<String>,
     /// Returns when the mount answers; the server goes on in the background.

@@ -141,9 +141,9 @@ impl Hub {
         }
     }
 
-    /// Lets sessions end whose clients are gone and that would make this HELLO fail: the kernel says
-    /// that a client is gone before its session's thread has seen it, and who starts a server in
-    /// place of one that just died is not to be refused for that.
+    /// Lets sessions end whose clients are gone and that would make this HELLO fail: the kernel
+    /// says that a client is gone before its session's thread has seen it, and who starts a server
+    /// in place of one that just died is not to be refused for that.
     pub(super) fn bury(&self, id: SessionId, hello: &[u8]) {
         let start = Instant::now();
         loop {

@@ -43,17 +43,7 @@ impl Job<'_> {
         options::contradictions(self.options)?;
         let mut list: Vec<String> = self.options.to_vec();
         let mut own = V::own_options().to_vec();
-        let mut kernel = if self.mount.is_some() {
-            let kernel = fuse::Options::take(&mut list);
-            let name = |o: &String| o.split('=').next().unwrap_or(o).to_string();
-            if let Some(o) = list.iter().find(|o| fuse::Options::NAMES.contains(&&*name(o))) {
-                return Err(Usage(format!("-o {o}: {} takes no value", name(o))).into());
-            }
-            own.extend(fuse::Options::NAMES);
-            kernel
-        } else {
-            fuse::Options::default()
-        };
+        let mut kernel = self.kernel_options(&mut list, &mut own)?;
         let mount = options::apply(&list, &own, &mut policy)?;
         kernel.acl = kernel.checks && !mount.no_acl;
         kernel.noatime = mount.atime.when == Atime::Never;
@@ -109,6 +99,25 @@ impl Job<'_> {
         };
         let device = Device::from(device);
         serve(fs, device, &places, &options, begun).with_context(|| self.store.to_string())
+    }
+
+    /// Takes the options of the mount itself out of `list`; those that are there with a value are
+    /// mistakes, which `own` would let pass.
+    fn kernel_options(
+        &self,
+        list: &mut Vec<String>,
+        own: &mut Vec<&'static str>,
+    ) -> Result<fuse::Options> {
+        if self.mount.is_none() {
+            return Ok(fuse::Options::default());
+        }
+        let kernel = fuse::Options::take(list);
+        let name = |o: &String| o.split('=').next().unwrap_or(o).to_string();
+        if let Some(o) = list.iter().find(|o| fuse::Options::NAMES.contains(&&*name(o))) {
+            return Err(Usage(format!("-o {o}: {} takes no value", name(o))).into());
+        }
+        own.extend(fuse::Options::NAMES);
+        Ok(kernel)
     }
 
     fn announce<V: Volume>(&self, socket: &Path, state: &str) {
