@@ -657,3 +657,36 @@ fn a_mount_that_is_bound_elsewhere_ends() {
     assert_eq!(fs::read(seen.path().join("f")).unwrap(), b"through the other place");
     seen.unmount();
 }
+
+/// Pages that find no room are told to the one who syncs everything. The kernel may tell it once
+/// more by itself, of the same pages; then it is over.
+#[test]
+fn a_sync_of_the_root_tells_of_pages_that_could_not_be_written() {
+    let mut m = Mount::on(image("4096", 8 << 20), &["-o", "kernel_writeback"]);
+    let root = File::open(m.dir()).unwrap();
+    let f = File::create(m.at("f")).unwrap();
+    f.write_all_at(&pattern(16 << 20, 1), 0).unwrap();
+    assert!(root.sync_all().is_err(), "8 MiB hold no 16 MiB");
+    assert!((0..2).any(|_| root.sync_all().is_ok()));
+    drop((f, root));
+    fs::remove_file(m.at("f")).unwrap();
+    m.umount();
+    assert_clean(&m.image());
+}
+
+/// A detached mount still answers through what is open in it, and its sync covers the pages.
+#[test]
+fn a_sync_through_a_detached_mount_is_one() {
+    let mut m = Mount::on(image("4096", 16 << 20), &["-o", "kernel_writeback"]);
+    let root = File::open(m.dir()).unwrap();
+    let f = File::create(m.at("f")).unwrap();
+    let data = pattern(400_000, 1);
+    f.write_all_at(&data, 0).unwrap();
+    run(tool("umount").arg("-l").arg(m.dir())).ok();
+    root.sync_all().unwrap();
+    m.server.take().unwrap().kill();
+    drop((f, root));
+    let seen = LoopMount::ro(&m.image());
+    assert!(fs::read(seen.path().join("f")).unwrap() == data);
+    seen.unmount();
+}

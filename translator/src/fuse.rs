@@ -122,8 +122,10 @@ pub fn mount<F: Format>(
         numbers,
         handles: Arc::default(),
         freeing: Arc::new(RwLock::new(())),
+        refused: Arc::default(),
         has_xattrs: engine.host().with(|fs| fs.has_xattrs()),
     };
+    let refused = Arc::clone(&fuse.refused);
     let (handles, dev) = (Arc::clone(&fuse.handles), Arc::new(AtomicU64::new(0)));
     let device = system::mount(&dir, spec)?;
     let acl = if spec.options.others() { fuser::SessionACL::All } else { fuser::SessionACL::Owner };
@@ -156,6 +158,7 @@ pub fn mount<F: Format>(
         numbers,
         notifier,
         handles,
+        refused,
         dir: dir.clone(),
         dev: Arc::clone(&dev),
         end,

@@ -48,6 +48,9 @@ pub(super) struct Mounted<F: Format> {
     pub(super) notifier: Notifier,
     /// Handles that the kernel has; it does not release them all when it lets go.
     pub(super) handles: Arc<Mutex<BTreeSet<Handle>>>,
+    /// Pages that the kernel sent and that could not be written since the last flush. It tells the
+    /// file's own fsync; whoever syncs everything must hear of them too.
+    pub(super) refused: Arc<AtomicU64>,
     pub(super) dir: PathBuf,
     pub(super) dev: Arc<AtomicU64>,
     pub(super) end: Arc<Ended>,
@@ -121,14 +124,23 @@ impl<F: Format> Front for Mounted<F> {
     }
 
     fn flush(&self) -> Result<(), FsError> {
-        if self.end.wait(Duration::ZERO) || !self.is_there() {
+        if self.end.wait(Duration::ZERO) {
             return Ok(());
         }
-        let dev = self.dev.load(Ordering::Acquire);
-        system::sync_pages(&self.dir, dev).and_then(|()| self.wait_for_pages()).map_err(|error| {
-            tracing::warn!(%error, "syncfs");
-            FsError::Io(DevError::Io)
-        })
+        // A mount that was detached, moved or covered cannot be named; its pages can.
+        let sent = if self.is_there() {
+            system::sync_pages(&self.dir, self.dev.load(Ordering::Acquire))
+        } else {
+            Ok(())
+        };
+        let done = sent.and_then(|()| self.wait_for_pages());
+        let refused = self.refused.swap(0, Ordering::AcqRel);
+        match done {
+            Ok(()) if refused == 0 => return Ok(()),
+            Ok(()) => tracing::warn!(refused, "pages of the kernel could not be written"),
+            Err(error) => tracing::warn!(%error, "syncfs"),
+        }
+        Err(FsError::Io(DevError::Io))
     }
 
     fn stop(&self) {

@@ -24,6 +24,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::SystemTime;
 
@@ -52,6 +53,8 @@ pub(super) struct Fuse<F: Format> {
     /// Held for reading while inodes that the kernel forgot are freed. Whoever finds no space waits
     /// for that: the kernel was first told that the file is gone.
     pub(super) freeing: Arc<RwLock<()>>,
+    /// See `Mounted`.
+    pub(super) refused: Arc<AtomicU64>,
     /// Nodes can have extended attributes.
     pub(super) has_xattrs: bool,
 }
@@ -463,7 +466,7 @@ impl<F: Format> Filesystem for Fuse<F> {
         fh: FileHandle,
         offset: u64,
         data: &[u8],
-        _write_flags: fuser::WriteFlags,
+        write_flags: fuser::WriteFlags,
         _flags: OpenFlags,
         _lock_owner: Option<LockOwner>,
         reply: ReplyWrite,
@@ -472,7 +475,12 @@ impl<F: Format> Filesystem for Fuse<F> {
         let data = Slice::new(PageBuf::from_slice(data));
         match self.take(&ctx, |fs, t| fs.write(&ctx, Handle(fh.0), offset, &data, t)) {
             Ok((taken, _)) => reply.written(u32::try_from(taken).unwrap_or(0)),
-            Err(e) => reply.error(e),
+            Err(e) => {
+                if write_flags.contains(fuser::WriteFlags::FUSE_WRITE_CACHE) {
+                    self.refused.fetch_add(1, Ordering::AcqRel);
+                }
+                reply.error(e);
+            }
         }
     }
 
