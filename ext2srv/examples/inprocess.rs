@@ -11,7 +11,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[path = "support/ram.rs"]
 mod ram;
 
-use ram::{Rig, ctx, name, rig};
+use ram::{Rig, ctx, name, rig_with};
 use seawall_blockdev::PageBuf;
 use seawall_diskfs::{Handle, Ino, NewNode, OpenFlags, PlanReq, Slice, driver};
 use std::sync::Arc;
@@ -117,7 +117,7 @@ fn many_files(r: &mut Rig) {
 }
 
 fn main() {
-    let mut r = rig(600 << 20, FILES + 100, true);
+    let mut r = rig_with(600 << 20, FILES + 100, false, |_| {});
     big_file(&mut r);
     many_files(&mut r);
 }

@@ -13,73 +13,13 @@
 //! are those of the misses.
 #![allow(clippy::unwrap_used, reason = "a program for figures: it ends at the first fault")]
 
-use seawall_blockdev::{
-    BlockDev, CacheClass, Caps, DevError, Numbered, PageBuf, RawDev, Run, WriteFlags,
-};
-use seawall_diskfs::driver::{self, Blocking};
-use seawall_diskfs::{
-    Ctx, Fs, Ino, MountOpts, NewNode, OpenFlags, PlanReq, Slice, Timestamp, policy,
-};
-use seawall_ext2::{Ext2, MkfsOptions, OpenOptions, mkfs};
+#[path = "support/ram.rs"]
+mod ram;
+
+use ram::{Rig, ctx, name, rig_with};
+use seawall_blockdev::PageBuf;
+use seawall_diskfs::{Ino, NewNode, OpenFlags, PlanReq, Slice, driver};
 use std::time::{Duration, Instant};
-
-/// A disk in memory whose flush costs nothing.
-struct Ram(Vec<u8>);
-
-impl Ram {
-    fn part(&mut self, start: u64, len: usize) -> Result<&mut [u8], DevError> {
-        let at = usize::try_from(start).map_err(|_| DevError::OutOfRange)?;
-        self.0.get_mut(at..at + len).ok_or(DevError::OutOfRange)
-    }
-}
-
-impl RawDev for Ram {
-    fn caps(&self) -> Caps {
-        Caps {
-            size: self.0.len() as u64,
-            logical: 512,
-            physical: 512,
-            atomic_write: 512,
-            max_io: 1 << 20,
-            cache: CacheClass::Flushable,
-            fua: false,
-            order: false,
-            acked_survives_server_death: false,
-            read_only: false,
-        }
-    }
-
-    fn read(&mut self, start: u64, buf: &mut [u8]) -> Result<(), DevError> {
-        buf.copy_from_slice(self.part(start, buf.len())?);
-        Ok(())
-    }
-
-    fn write(&mut self, start: u64, buf: &[u8], _flags: WriteFlags) -> Result<(), DevError> {
-        self.part(start, buf.len())?.copy_from_slice(buf);
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Result<(), DevError> {
-        Ok(())
-    }
-
-    fn discard(&mut self, _run: Run) -> Result<(), DevError> {
-        Ok(())
-    }
-
-    fn write_zeroes(&mut self, run: Run) -> Result<(), DevError> {
-        // New memory is zero; touching it would only make it resident.
-        let part = self.part(run.start, usize::try_from(run.len).unwrap())?;
-        if part.iter().any(|b| *b != 0) {
-            part.fill(0);
-        }
-        Ok(())
-    }
-}
-
-type Rig = Blocking<Ext2, Numbered<Ram>>;
-
-const NOW: Timestamp = Timestamp { secs: 1_790_000_000, nanos: 0 };
 
 #[derive(Clone, Copy)]
 struct How {
@@ -97,34 +37,12 @@ fn rig(names: u64, data: bool, how: How) -> Rig {
     let groups = (names * 10 / 9).div_ceil(32_000);
     let space = inode_space + names * if data { 4096 } else { 0 } + names * 64;
     let size = ((64 << 20) + space).max(groups << 27);
-    let mut dev = Numbered::new(Ram(vec![0; size as usize]));
-    let inodes = u32::try_from(names + names / 8 + 100).ok();
-    let opts = MkfsOptions { block_size: 4096, inodes, ..MkfsOptions::new(size, [7; 16], NOW) };
-    mkfs(&mut dev, &opts).unwrap();
-    let sb = dev.get_mut().0.get_mut(1024..2048).unwrap();
-    if how.tree {
-        // s_feature_compat, s_def_hash_version, s_flags (signed).
-        for (at, value) in [(0x5C, 0x20), (0xFC, 1), (0x160, 1)] {
-            *sb.get_mut(at).unwrap() |= value;
+    rig_with(size, names + names / 8 + 100, how.tree, |opts| {
+        opts.block_budget = how.cache;
+        if !how.index {
+            opts.index_budget = 0;
         }
-    }
-    let sb: [u8; 1024] = (&*sb).try_into().unwrap();
-    let format = Ext2::open(&sb, size, OpenOptions::default()).unwrap();
-    let mut opts = MountOpts::new(policy::preset("default").unwrap());
-    opts.block_budget = how.cache;
-    if !how.index {
-        opts.index_budget = 0;
-    }
-    let fs = Fs::new(format, dev.caps(), dev.seqs(), opts).unwrap();
-    Blocking { fs, dev }
-}
-
-fn ctx() -> Ctx {
-    Ctx { now: NOW, ..Ctx::default() }
-}
-
-fn name(i: u64) -> String {
-    format!("file-{i:07}.txt")
+    })
 }
 
 /// The i-th of a full cycle through 0..n in a scattered order.

@@ -25,7 +25,6 @@ mod dirs;
 mod finding;
 mod geometry;
 mod groups;
-mod hash;
 mod htree;
 mod inodes;
 mod raw;

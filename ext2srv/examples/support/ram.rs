@@ -65,18 +65,29 @@ pub(crate) type Rig = Blocking<Ext2, Numbered<Ram>>;
 /// The time of all operations.
 pub(crate) const NOW: Timestamp = Timestamp { secs: 1_790_000_000, nanos: 0 };
 
-/// The engine with its default policy over an empty volume of `size` bytes and blocks of 4 KiB.
-pub(crate) fn rig(size: u64, inodes: u64, index: bool) -> Rig {
+/// The engine with its default policy over an empty volume of `size` bytes and blocks of 4 KiB;
+/// `tree` is the feature `dir_index`.
+pub(crate) fn rig_with(
+    size: u64,
+    inodes: u64,
+    tree: bool,
+    set: impl FnOnce(&mut MountOpts),
+) -> Rig {
     let mut dev = Numbered::new(Ram(vec![0; size as usize]));
     let inodes = u32::try_from(inodes).ok();
     let opts = MkfsOptions { block_size: 4096, inodes, ..MkfsOptions::new(size, [7; 16], NOW) };
     mkfs(&mut dev, &opts).unwrap();
-    let sb: [u8; 1024] = dev.get_ref().0.get(1024..2048).unwrap().try_into().unwrap();
+    let sb = dev.get_mut().0.get_mut(1024..2048).unwrap();
+    if tree {
+        // s_feature_compat, s_def_hash_version, s_flags (signed).
+        for (at, value) in [(0x5C, 0x20), (0xFC, 1), (0x160, 1)] {
+            *sb.get_mut(at).unwrap() |= value;
+        }
+    }
+    let sb: [u8; 1024] = (&*sb).try_into().unwrap();
     let format = Ext2::open(&sb, size, OpenOptions::default()).unwrap();
     let mut opts = MountOpts::new(policy::preset("default").unwrap());
-    if !index {
-        opts.index_budget = 0;
-    }
+    set(&mut opts);
     let fs = Fs::new(format, dev.caps(), dev.seqs(), opts).unwrap();
     Blocking { fs, dev }
 }

@@ -3,6 +3,7 @@
 
 use super::finding::{Finding, Kind};
 use crate::checksum::{crc16, crc32c};
+use crate::htree::{FLAG_UNSIGNED_HASH, Hashing};
 use crate::superblock::{GOOD_OLD_FIRST_INO, GOOD_OLD_INODE_SIZE, MAGIC, sparse_copy};
 use crate::superblock::{STATE_ERROR, STATE_VALID};
 use alloc::borrow::Cow;
@@ -87,8 +88,7 @@ pub(super) struct Geo {
     orphan_file: u32,
     quota_files: [u32; 3],
     pub(super) prealloc_dir_blocks: u64,
-    pub(super) hash_seed: [u32; 4],
-    pub(super) unsigned_hash: bool,
+    pub(super) hashing: Hashing,
     pub(super) free_blocks: u64,
     pub(super) free_inodes: u64,
     sum: Sum,
@@ -188,8 +188,11 @@ impl Geo {
             orphan_file: s.u32(0x280),
             quota_files: [0x240, 0x244, 0x26C].map(|off| s.u32(off)),
             prealloc_dir_blocks: u64::from(s.u8(0xCD)),
-            hash_seed: [0xEC, 0xF0, 0xF4, 0xF8].map(|off| s.u32(off)),
-            unsigned_hash: s.u32(0x160) & 2 != 0,
+            hashing: Hashing {
+                seed: [0xEC, 0xF0, 0xF4, 0xF8].map(|off| s.u32(off)),
+                unsigned: s.u32(0x160) & FLAG_UNSIGNED_HASH != 0,
+                ..Hashing::default()
+            },
             free_blocks: u64::from(s.u32(0xC)) | high(0x158),
             free_inodes: u64::from(s.u32(0x10)),
             sum: sum_of(s, incompat, s.u32(0x64)),

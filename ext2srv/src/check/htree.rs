@@ -5,7 +5,7 @@ use super::Check;
 use super::dirs::{Scan, record};
 use super::finding::{Finding, Kind};
 use super::geometry::{Fields, LARGE_DIR};
-use super::hash::name_hash;
+use crate::htree::Hashing;
 use alloc::collections::BTreeSet;
 use seawall_blockdev::PageBuf;
 use seawall_diskfs::FsError;
@@ -53,7 +53,7 @@ struct Part<'s> {
 
 impl Check<'_> {
     pub(super) fn hash_of(&self, scan: &Scan, name: &[u8]) -> Option<u32> {
-        name_hash(scan.version?, self.geo.unsigned_hash, self.geo.hash_seed, name)
+        scan.version.filter(|v| Hashing::knows(*v)).map(|v| self.geo.hashing.hash(v, name))
     }
 
     /// Checks a directory's index, if it has one.
