@@ -1,0 +1,1 @@
+//! OEM code pages by name.

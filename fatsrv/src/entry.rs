@@ -1,0 +1,1 @@
+//! The 32 bytes of a directory slot.

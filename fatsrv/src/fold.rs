@@ -1,0 +1,1 @@
+//! What makes two names the same.

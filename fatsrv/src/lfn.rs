@@ -1,0 +1,1 @@
+//! Long names: slots to a name and back.

@@ -1,0 +1,1 @@
+//! A name as a caller gives it.

@@ -1,0 +1,1 @@
+//! 8.3 names and aliases.

@@ -1,0 +1,1 @@
+//! Dates and times of a directory entry.
