@@ -163,6 +163,11 @@ fn attempts<H: Host, T>(
             Wait::DirtyMark => {
                 run_inner(host, ctx, &mut |fs, t| fs.mark_dirty(ctx, t)).map(|_| ())?;
             }
+            Wait::Extend(ino, size) if tries <= ROOM_TRIES => {
+                run_inner(host, ctx, &mut |fs, t| fs.extend(ctx, ino, size, t)).map(|_| ())?;
+            }
+            // Somebody else cut the file each time.
+            Wait::Extend(..) => return Err(Refused::Busy.into()),
             Wait::Room if tries <= ROOM_TRIES => run_plan(host, PlanReq::Room)?,
             Wait::Barrier if tries <= ROOM_TRIES => run_plan(host, PlanReq::Reclaim)?,
             Wait::Room => return Err(FsError::Io(DevError::NoMemory)),

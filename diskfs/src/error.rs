@@ -201,6 +201,8 @@ pub enum Wait {
     Room,
     /// The volume's dirty mark must be set first: run `Fs::mark_dirty` and retry.
     DirtyMark,
+    /// A file without holes must reach this size first: run `Fs::extend` and retry.
+    Extend(crate::Ino, u64),
     /// Another plan or operation holds what this one needs; retry when something completed.
     Busy,
 }

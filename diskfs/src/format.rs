@@ -169,6 +169,25 @@ pub trait Format: Send + 'static {
     /// Frees an inode without links and (truncated) without blocks.
     fn free_inode(&self, tx: &mut Tx<'_>, ino: Ino) -> Attempt<()>;
 
+    /// Whether files can have holes. Where not, what lies between a file's end and a write past it
+    /// is written as zeroes, and growing a file writes zeroes too.
+    fn has_holes(&self) -> bool {
+        true
+    }
+
+    /// Whether a file can have storage past its size ([`Format::map_alloc`] without
+    /// [`Format::wrote`]). It is given back after the last close, by a
+    /// [`Format::truncate_step`] to the size.
+    fn has_reserve(&self) -> bool {
+        false
+    }
+
+    /// Whether a node has one name, which is found in several spellings, so that renaming it to
+    /// another spelling is a change.
+    fn folds_names(&self) -> bool {
+        false
+    }
+
     /// Whether nodes can have extended attributes. Where not, the other calls never come.
     fn has_xattrs(&self) -> bool {
         false

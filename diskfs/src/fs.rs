@@ -10,10 +10,12 @@ use crate::data::DataCache;
 use crate::dirindex::DirIndexes;
 use crate::epoch::Epoch;
 use crate::hash::HashMap;
+use crate::memo::Memo;
 use crate::nodes::Nodes;
 use crate::pending::Pending;
 use crate::plan::{After, Plan, PlanId, Running, StepId};
 use crate::policy::{Action, OnError, OnUnsupported, Reuse};
+use crate::runs::RunCache;
 use crate::stats::{Event, FsStats};
 use crate::ticket::Ticket;
 use crate::tx::{Effects, Tx};
@@ -30,6 +32,7 @@ use seawall_blockdev::{Caps, DevError, Seq, SeqState};
 mod atime;
 mod commit;
 mod data_ops;
+mod extend;
 mod handles;
 mod look;
 mod names;
@@ -55,6 +58,8 @@ pub struct MountOpts {
     pub data_budget: u64,
     /// Memory for indexes of directories, bytes. 0: none are made.
     pub index_budget: usize,
+    /// Memory for where files' storage is, in formats that need it, bytes.
+    pub run_budget: usize,
     /// No writes.
     pub read_only: bool,
     /// The host never runs the close site, so a policy with an action there is refused.
@@ -77,6 +82,7 @@ impl MountOpts {
             block_budget: 32 << 20,
             data_budget,
             index_budget: 64 << 20,
+            run_budget: 16 << 20,
             read_only: false,
             no_close: false,
             atime: AtimeOpts::default(),
@@ -110,6 +116,8 @@ pub(crate) struct Meta {
     pub(crate) pending: Pending,
     pub(crate) indexes: DirIndexes,
     pub(crate) windows: Windows,
+    pub(crate) memo: Memo,
+    pub(crate) runs: RunCache,
     pub(crate) hints: HashMap<u64, u64>,
     pub(crate) dir_changes: HashMap<Ino, u64>,
     pub(crate) change_floor: u64,
@@ -128,6 +136,8 @@ impl Meta {
             pending: &self.pending,
             indexes: &mut self.indexes,
             windows: &self.windows,
+            memo: &mut self.memo,
+            runs: &mut self.runs,
             writer: None,
             any_window: false,
             hints: &self.hints,
@@ -227,6 +237,8 @@ impl<F: Format> Fs<F> {
             pending: Pending::default(),
             indexes: DirIndexes::new(opts.index_budget),
             windows: Windows::default(),
+            memo: Memo::default(),
+            runs: RunCache::new(opts.run_budget),
             hints: HashMap::default(),
             dir_changes: HashMap::default(),
             change_floor: 0,
@@ -326,6 +338,8 @@ impl<F: Format> Fs<F> {
             cache_misses: self.meta.cache.misses,
             index_bytes: self.meta.indexes.bytes as u64,
             index_builds: self.meta.indexes.built,
+            memo_bytes: self.meta.memo.bytes() as u64,
+            run_bytes: self.meta.runs.bytes() as u64,
             dirty_bytes: self.data.dirty_bytes(),
             dirty_blocks: self.meta.cache.dirty_versions() as u64,
             ..self.stats.clone()
@@ -368,6 +382,7 @@ impl<F: Format> Fs<F> {
     pub fn drop_clean(&mut self) {
         self.meta.cache.drop_clean();
         self.meta.indexes.clear();
+        self.meta.runs.clear();
         self.data.drop_clean();
     }
 

@@ -24,10 +24,12 @@ pub mod flags;
 mod format;
 mod fs;
 mod hash;
+mod memo;
 mod nodes;
 mod pending;
 mod plan;
 pub mod policy;
+mod runs;
 mod site;
 mod slice;
 mod stats;
@@ -47,8 +49,10 @@ pub use fs::{
     Space, XATTR_MAX, XATTR_NAME_MAX, XattrHow,
 };
 pub use hash::{FixedHasher, HashMap};
+pub use memo::Words;
 pub use plan::{After, IoRun, PlanId, PlanReq, Step, StepId};
 pub use policy::Policy;
+pub use runs::Run;
 pub use site::{Site, SiteSet};
 pub use slice::Slice;
 pub use stats::{Event, FsStats, SiteStats};

@@ -41,6 +41,10 @@ pub struct FsStats {
     pub cache_misses: u64,
     /// Bytes of directory indexes.
     pub index_bytes: u64,
+    /// Bytes of what the format remembers.
+    pub memo_bytes: u64,
+    /// Bytes of runs known of files, in formats that need it.
+    pub run_bytes: u64,
     /// Directory indexes built.
     pub index_builds: u64,
     /// Blocks given to files since the mount, indirect ones among them.

@@ -9,7 +9,9 @@ use crate::dirindex::{DirIndexes, IndexOp};
 use crate::epoch::Stage;
 use crate::flags::FL_SYNC;
 use crate::hash::HashMap;
+use crate::memo::{Key, Memo, Words};
 use crate::pending::Pending;
+use crate::runs::RunCache;
 use crate::ticket::{Resume, Ticket};
 use crate::windows::Windows;
 use crate::{Attempt, Attr, Ctx, Extent, Fault, FsError, Ino, Site, SiteSet, Timestamp};
@@ -20,6 +22,7 @@ use alloc::vec::Vec;
 use seawall_blockdev::PageBuf;
 
 mod index;
+mod memo;
 mod windows;
 
 /// What a change is, said at every [`Tx::modify`].
@@ -89,6 +92,7 @@ pub(crate) struct Effects {
     pub(crate) windows: Vec<(Ino, Option<Extent>, u64)>,
     pub(crate) file_blocks: u64,
     pub(crate) file_runs: u64,
+    pub(crate) memo: BTreeMap<Key, Option<Words>>,
 }
 
 /// What a finished transaction hands to commit.
@@ -111,6 +115,8 @@ pub struct Tx<'a> {
     pub(crate) pending: &'a Pending,
     pub(crate) indexes: &'a mut DirIndexes,
     pub(crate) windows: &'a Windows,
+    pub(crate) memo: &'a mut Memo,
+    pub(crate) runs: &'a mut RunCache,
     pub(crate) writer: Option<Ino>,
     pub(crate) any_window: bool,
     pub(crate) hints: &'a HashMap<u64, u64>,

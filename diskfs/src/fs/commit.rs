@@ -17,6 +17,7 @@ impl<F: Format> Fs<F> {
     /// Commits and says what the policy wants before the caller hears of it.
     pub(crate) fn commit(&mut self, staged: Staged, site: Site) -> Option<After> {
         if staged.is_empty() {
+            self.remember(&staged.effects);
             return None;
         }
         self.stats.commits = self.stats.commits.saturating_add(1);
@@ -33,7 +34,9 @@ impl<F: Format> Fs<F> {
         for ino in &effects.fresh {
             self.nodes.fresh(*ino);
             self.meta.indexes.remove(*ino);
+            self.meta.runs.forget(*ino, 0);
         }
+        self.remember(&effects);
         self.meta.indexes.apply(&effects.index, &effects.changed_dirs);
         for (ino, run, size) in &effects.windows {
             match run {
@@ -56,6 +59,12 @@ impl<F: Format> Fs<F> {
         let open = self.meta.cache.epochs.count() as u64;
         self.stats.epochs_open_max = self.stats.epochs_open_max.max(open);
         (last, effects.sites)
+    }
+
+    fn remember(&mut self, effects: &Effects) {
+        for (key, value) in &effects.memo {
+            self.meta.memo.set(*key, *value);
+        }
     }
 
     /// One version a block, in the open epoch.
@@ -214,6 +223,7 @@ impl<F: Format> Fs<F> {
             self.data.truncate(*ino, 0);
             self.nodes.forget(*ino);
             self.meta.indexes.remove(*ino);
+            self.meta.runs.forget(*ino, 0);
             self.meta.windows.release(*ino);
         }
     }

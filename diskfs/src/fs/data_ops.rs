@@ -192,6 +192,10 @@ impl<F: Format> Fs<F> {
         let data = data.part(0, usize::try_from(fits).unwrap_or(usize::MAX));
         let end = offset.saturating_add(data.len() as u64);
         let range = self.blocks_of(offset, data.len() as u64)?;
+        let bs = self.bs();
+        if offset / bs > attr.size / bs && offset > attr.size && !self.format.has_holes() {
+            return Err(Fault::Wait(Wait::Extend(ino, offset)));
+        }
         self.refresh_fills(ticket);
 
         // A kernel that checks (no credentials here) also drops the bits itself, and knows who
@@ -199,7 +203,7 @@ impl<F: Format> Fs<F> {
         let clear_setid = attr.mode & 0o6000 != 0 && ctx.cred.as_ref().is_some_and(|c| c.uid != 0);
         let mut tx = self.meta.tx(ticket, ctx);
         tx.allocate_for(ino);
-        let gap = old_end_block(attr.size, offset, u64::from(self.geo.block_size));
+        let gap = old_end_block(attr.size, offset, bs);
         let gap = match gap {
             Some(block) => {
                 let maps = self.format.map(&mut tx, ino, Extent { start: block, len: 1 })?;

@@ -47,6 +47,10 @@ impl<F: Format> Fs<F> {
         let Some(ino) = self.nodes.close(h) else { return };
         if !self.nodes.is_open(ino) {
             self.meta.windows.release(ino);
+            // Storage reserved past the end goes with the last close.
+            if self.nodes.get(ino).is_some_and(|n| n.listed && !n.orphan) {
+                self.orphans.insert(ino);
+            }
         }
         if self.nodes.unreachable(ino) {
             self.orphans.insert(ino);
@@ -91,19 +95,19 @@ impl<F: Format> Fs<F> {
 
     /// One step of freeing an orphan: its blocks from the end, then the inode. One that needs
     /// several steps is put on the volume's list in the first. An inode that is on the list and has
-    /// names was being truncated when its writer died: what lies past its size goes, the inode
-    /// stays.
+    /// names was being truncated when its writer died, or has storage past its end: what lies past
+    /// its size goes, the inode stays.
     pub fn reap(&mut self, ctx: &Ctx, ino: Ino, ticket: &mut Ticket) -> Attempt<Done<()>> {
         let was_listed = self.nodes.get(ino).is_some_and(|n| n.listed);
         let done = self.change(ctx, ticket, Site::NameOp, |f, tx| {
             let a = f.attr(tx, ino)?;
             let named = a.nlink > 0;
             if named && !was_listed {
-                return Ok((false, false));
+                return Ok((false, false, a.size));
             }
             let size = if named { a.size } else { 0 };
             if f.truncate_step(tx, ino, size)? {
-                return Ok((true, was_listed || f.orphan_add(tx, ino)?));
+                return Ok((true, was_listed || f.orphan_add(tx, ino)?, size));
             }
             if was_listed {
                 f.orphan_remove(tx, ino)?;
@@ -111,14 +115,14 @@ impl<F: Format> Fs<F> {
             if !named {
                 f.free_inode(tx, ino)?;
             }
-            Ok((false, false))
+            Ok((false, false, size))
         })?;
-        let (more, listed) = done.value;
+        let (more, listed, size) = done.value;
         if let Some(n) = self.nodes.known(ino) {
             n.listed = listed;
             n.orphan &= more;
         }
-        self.data.truncate(ino, 0);
+        self.data.truncate(ino, size.div_ceil(u64::from(self.geo.block_size)));
         Ok(Done { value: (), after: done.after, more })
     }
 

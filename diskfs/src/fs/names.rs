@@ -220,7 +220,8 @@ impl<F: Format> Fs<F> {
                 outside(f, tx, src, to.0)?;
             }
             let target = f.lookup(tx, to.0, to.1)?;
-            if let Some(t) = target {
+            let respelled = target == Some(src) && from != to && f.folds_names();
+            if let Some(t) = target.filter(|_| !respelled) {
                 if flags.no_replace {
                     return Err(Refused::Exists.into());
                 }
@@ -243,7 +244,7 @@ impl<F: Format> Fs<F> {
                         return Err(Refused::NotEmpty.into());
                     }
                 }
-            } else if flags.exchange {
+            } else if flags.exchange && !respelled {
                 return Err(Refused::NotFound.into());
             }
             let left = f.rename(tx, from, to, flags)?;

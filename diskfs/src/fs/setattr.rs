@@ -66,6 +66,9 @@ impl<F: Format> Fs<F> {
         if size > self.geo.size_max {
             return Err(Refused::FileTooBig.into());
         }
+        if size > attr.size && !self.format.has_holes() {
+            return self.extend(ctx, attr.ino, size, ticket);
+        }
         self.refresh_fills(ticket);
         self.writable()?;
         let ino = attr.ino;

@@ -61,20 +61,30 @@ impl<F: Format> Fs<F> {
         if end > self.geo.size_max {
             return Err(Refused::FileTooBig.into());
         }
-        if what == Space::AllocateKeepSize && end > attr.size {
+        let reserve = what == Space::AllocateKeepSize && end > attr.size;
+        if reserve && !self.format.has_reserve() {
             return Err(FsError::unsupported("blocks past the end of a file").into());
         }
         self.refresh_fills(ticket);
         let setid = attr.mode & 0o6000 != 0 && ctx.cred.as_ref().is_some_and(|c| c.uid != 0);
         let file = File { handle, ino, size: attr.size, setid, attr };
         match what {
+            _ if reserve => self.reserve_step(ctx, file, end, ticket),
+            Space::Allocate if !self.format.has_holes() => {
+                let mut done = self.extend(ctx, ino, end, ticket)?;
+                if let Some(o) = self.nodes.handle_mut(handle) {
+                    o.dirty = true;
+                }
+                self.after_write(&mut done.after, handle, &attr, 0);
+                Ok(done)
+            }
             Space::Punch => self.punch_step(ctx, file, offset, end, ticket),
             _ => self.allocate_step(ctx, file, offset, end, ticket),
         }
     }
 
     /// The first run of holes in the byte range, at most one write long.
-    fn first_hole(
+    pub(crate) fn first_hole(
         &mut self,
         ctx: &Ctx,
         ino: Ino,
@@ -198,10 +208,10 @@ impl<F: Format> Fs<F> {
 }
 
 #[derive(Clone, Copy)]
-struct File {
+pub(crate) struct File {
     handle: Handle,
-    ino: Ino,
-    size: u64,
+    pub(crate) ino: Ino,
+    pub(crate) size: u64,
     setid: bool,
     attr: Attr,
 }
