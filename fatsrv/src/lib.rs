@@ -6,11 +6,14 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
+pub mod alias;
 pub mod boot;
 pub mod codepage;
 pub mod entry;
 pub mod fold;
+pub mod label;
 pub mod lfn;
 pub mod name;
 pub mod short;
 pub mod time;
+pub mod wtf8;
