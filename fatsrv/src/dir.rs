@@ -10,16 +10,19 @@
 use crate::Fat;
 use crate::boot::{Root, SLOT};
 use crate::entry::{self, RawEntry};
-use crate::lfn::{Found, Scanner, Seen, long_slots};
+use crate::lfn::{Found, Scanner, Seen};
 use crate::chain::Walked;
 use crate::name::Wanted;
 use crate::{fold, table};
+use alloc::format;
 use alloc::vec::Vec;
 use seawall_diskfs::bytes::{array_at, put, u8_at};
 use seawall_diskfs::{Attempt, Change, Fault, FsError, Ino, Refused, Site, Stage, Tx};
 
 /// Most slots of a directory: 2 MiB.
 pub(crate) const SLOTS_MAX: u32 = 65_536;
+/// Most slots of a directory that is read: one that others made may be larger.
+const SLOTS_SEEN: u32 = 1 << 22;
 /// Most slots of a long name before its short one.
 const LONG_MAX: u32 = 20;
 /// Memo space: subdirectories of a directory.
@@ -82,6 +85,10 @@ impl Fat {
                 run,
             }));
         };
+        if k * per > u64::from(SLOTS_SEEN) {
+            let what = format!("a directory has more than {SLOTS_SEEN} slots");
+            return Err(FsError::corrupt(WHAT, 0, what).into());
+        }
         let blocks = self.boot.cluster_blocks();
         let at = k / blocks;
         let Walked::Covers(run) = self.walk(tx, dir.ino, start, at)? else { return Ok(None) };
@@ -194,11 +201,9 @@ impl Fat {
 
     /// Hashes of the forms in which an entry is found: one or two.
     fn hashes(&self, found: &Found) -> (u32, Option<u32>) {
-        let (long, short) = self.opts.rules.keys(found);
-        let short = fold::hash(&short);
-        match long.map(|l| fold::hash(&l)) {
-            Some(long) if long != short => (long, Some(short)),
-            _ => (short, None),
+        match self.opts.rules.hashes(found) {
+            (Some(long), short) if long != short => (long, Some(short)),
+            (_, short) => (short, None),
         }
     }
 
@@ -246,7 +251,7 @@ impl Fat {
                                 build.name(b, found.slot);
                             }
                         }
-                        Seen::Part | Seen::Label(_) => room.used(),
+                        Seen::Part | Seen::Label(_) | Seen::Ignored => room.used(),
                     }
                 }
             }
@@ -269,10 +274,9 @@ impl Fat {
         skip: Option<u32>,
     ) -> Attempt<Option<Hit>> {
         let is = |found: &Found| {
-            let (long, short) = self.opts.rules.keys(found);
             Some(found.slot) != skip
                 && !found.raw.is_dots()
-                && (short == folded || long.is_some_and(|l| l == folded))
+                && self.opts.rules.has_key(found, folded)
         };
         if self.index(tx, dir)? {
             let hash = fold::hash(folded);
@@ -362,15 +366,12 @@ impl Fat {
         let rules = &self.opts.rules;
         let made = rules.encode(wanted, &mut |short| {
             let raw = RawEntry { name: *short, ..RawEntry::default() };
-            let (_, key) = rules.keys(&Found { first: 0, slot: 0, raw, long: None });
-            Ok(self.find_folded(tx, dir, &key, own)?.is_some())
+            let keys = rules.keys(&Found { first: 0, slot: 0, raw, long: None });
+            Ok(self.find_folded(tx, dir, &keys.short, own)?.is_some())
         })?;
         let case = entry::NT_LOWER_BASE | entry::NT_LOWER_EXT;
         let raw = RawEntry { name: made.short, nt: raw.nt & !case | made.nt, ..*raw };
-        let mut slots = match &made.long {
-            Some(units) => long_slots(units, &made.short),
-            None => Vec::new(),
-        };
+        let mut slots = made.long_slots();
         slots.push(raw.to_bytes());
         let first = self.room(tx, dir, slots.len() as u32)?;
         let change = Change { site: Site::Dirent, stage: Stage::Link, owner: Some(dir.ino) };

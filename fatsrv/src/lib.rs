@@ -8,12 +8,27 @@ extern crate std;
 
 pub mod alias;
 pub mod boot;
+mod chain;
 pub mod codepage;
+#[cfg(feature = "std")]
+pub mod command;
+mod dir;
 pub mod entry;
 pub mod fold;
+mod format;
+mod fsinfo;
 pub mod label;
 pub mod lfn;
 pub mod name;
+mod names;
+mod node;
 pub mod short;
+mod size;
+mod space;
+mod table;
 pub mod time;
+mod volume;
 pub mod wtf8;
+
+pub use boot::Boot;
+pub use volume::{Fat, HEAD_BYTES, Marks, OpenOptions, ROOT};

@@ -156,9 +156,14 @@ impl Rules {
 
     /// True if `wanted` is a name of `found`, long or short.
     pub fn matches(&self, wanted: &Wanted, found: &Found) -> bool {
+        self.has_key(found, &wanted.folded)
+    }
+
+    /// True if this is the folded form of a name of `found`, long or short.
+    pub fn has_key(&self, found: &Found, folded: &[u16]) -> bool {
         let long = found.long.as_deref().map(trimmed);
-        long.is_some_and(|long| fold::same(long, &wanted.folded))
-            || fold::same(trimmed(self.short_text(found).units()), &wanted.folded)
+        long.is_some_and(|long| fold::same(long, folded))
+            || fold::same(trimmed(self.short_text(found).units()), folded)
     }
 
     fn short_text(&self, found: &Found) -> Text {
