@@ -188,6 +188,12 @@ pub trait Format: Send + 'static {
         false
     }
 
+    /// The spelling in which the volume keeps a name, on formats that fold names. `None` when it is
+    /// absent.
+    fn spelling(&self, tx: &mut Tx<'_>, dir: Ino, name: &[u8]) -> Attempt<Option<Vec<u8>>> {
+        Ok(self.lookup(tx, dir, name)?.map(|_| name.to_vec()))
+    }
+
     /// Whether nodes can have extended attributes. Where not, the other calls never come.
     fn has_xattrs(&self) -> bool {
         false

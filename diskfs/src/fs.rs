@@ -293,6 +293,11 @@ impl<F: Format> Fs<F> {
         self.format.has_xattrs()
     }
 
+    /// Whether a name is found in several spellings.
+    pub fn folds_names(&self) -> bool {
+        self.format.folds_names()
+    }
+
     /// The policy in force.
     pub fn policy(&self) -> &Policy {
         &self.policy

@@ -69,8 +69,7 @@ impl Walk {
     fn was_at(&self, tx: &Tx<'_>, ino: Ino, place: u64) -> bool {
         let here = place >= self.run.disk && place < self.run.disk + self.run.len;
         let own = self.own.range(..=place).next_back();
-        here || tx.run_holds(ino, place)
-            || own.is_some_and(|(start, len)| place - start < *len)
+        here || tx.run_holds(ino, place) || own.is_some_and(|(start, len)| place - start < *len)
     }
 }
 
@@ -144,9 +143,7 @@ impl Fat {
     ) -> Attempt<Option<(u32, u64)>> {
         Ok(match self.walk(tx, ino, start, u64::MAX - 1)? {
             Walked::Empty => None,
-            Walked::Ends(r) | Walked::Covers(r) => {
-                Some(((r.disk + r.len - 1) as u32, r.end()))
-            }
+            Walked::Ends(r) | Walked::Covers(r) => Some(((r.disk + r.len - 1) as u32, r.end())),
         })
     }
 }

@@ -15,8 +15,23 @@ use std::string::{String, ToString};
 
 /// `-o` options of this format, as Linux names them.
 const OPTIONS: [&str; 17] = [
-    "uid", "gid", "umask", "fmask", "dmask", "codepage", "iocharset", "utf8", "shortname", "tz",
-    "time_offset", "quiet", "rodir", "nonumtail", "check", "usefree", "uni_xlate",
+    "uid",
+    "gid",
+    "umask",
+    "fmask",
+    "dmask",
+    "codepage",
+    "iocharset",
+    "utf8",
+    "shortname",
+    "tz",
+    "time_offset",
+    "quiet",
+    "rodir",
+    "nonumtail",
+    "check",
+    "usefree",
+    "uni_xlate",
 ];
 
 struct FatServer;

@@ -9,9 +9,9 @@
 
 use crate::Fat;
 use crate::boot::{Root, SLOT};
+use crate::chain::Walked;
 use crate::entry::{self, RawEntry};
 use crate::lfn::{Found, Scanner, Seen};
-use crate::chain::Walked;
 use crate::name::Wanted;
 use crate::{fold, table};
 use alloc::format;
@@ -107,9 +107,7 @@ impl Fat {
     fn chunk_of(&self, dir: &Dir, slot: u32) -> u64 {
         let bs = self.block_bytes();
         match (dir.start, self.boot.root) {
-            (None, Root::Fixed { start, .. }) => {
-                (start + u64::from(slot) * SLOT) / bs - start / bs
-            }
+            (None, Root::Fixed { start, .. }) => (start + u64::from(slot) * SLOT) / bs - start / bs,
             _ => u64::from(slot) * SLOT / bs,
         }
     }

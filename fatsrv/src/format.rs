@@ -324,4 +324,10 @@ impl Format for Fat {
     fn folds_names(&self) -> bool {
         true
     }
+
+    fn spelling(&self, tx: &mut Tx<'_>, dir: Ino, name: &[u8]) -> Attempt<Option<Vec<u8>>> {
+        let dir = self.dir(dir)?;
+        let hit = self.find_name(tx, &dir, name)?;
+        Ok(hit.map(|h| self.opts.rules.shown(&h.found)))
+    }
 }

@@ -14,8 +14,7 @@ use seawall_diskfs::bytes::{put, u8_at, u32_at};
 use seawall_diskfs::{Attempt, Change, Site, Stage, Tx};
 
 /// `FSI_LeadSig`, `FSI_StrucSig` and `FSI_TrailSig`, with their offsets.
-const SIGNATURES: [(usize, u32); 3] =
-    [(0, 0x4161_5252), (484, 0x6141_7272), (508, 0xAA55_0000)];
+const SIGNATURES: [(usize, u32); 3] = [(0, 0x4161_5252), (484, 0x6141_7272), (508, 0xAA55_0000)];
 /// `FSI_Free_Count`.
 const FREE_COUNT: usize = 488;
 /// `FSI_Nxt_Free`.

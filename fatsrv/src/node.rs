@@ -111,13 +111,7 @@ impl Fat {
         Ok(array_at(&block, (pos % bs) as usize)?)
     }
 
-    fn put_slot(
-        &self,
-        tx: &mut Tx<'_>,
-        pos: u64,
-        bytes: &[u8; 32],
-        change: Change,
-    ) -> Attempt<()> {
+    fn put_slot(&self, tx: &mut Tx<'_>, pos: u64, bytes: &[u8; 32], change: Change) -> Attempt<()> {
         let bs = u64::from(self.boot.block_size);
         let block = tx.modify(pos / bs, "directory block", change)?;
         Ok(put(block, (pos % bs) as usize, bytes)?)

@@ -10,9 +10,7 @@ use crate::entry::ATTR_ARCHIVE;
 use crate::node::{Node, Place};
 use alloc::format;
 use alloc::vec::Vec;
-use seawall_diskfs::{
-    Attempt, Change, Extent, FsError, Ino, Mapping, Refused, Site, Stage, Tx,
-};
+use seawall_diskfs::{Attempt, Change, Extent, FsError, Ino, Mapping, Refused, Site, Stage, Tx};
 
 /// Largest file, bytes.
 pub(crate) const SIZE_MAX: u64 = u32::MAX as u64;
@@ -70,7 +68,12 @@ impl Fat {
         Err(FsError::corrupt("directory entry", at, what))
     }
 
-    pub(crate) fn map_file(&self, tx: &mut Tx<'_>, ino: Ino, range: Extent) -> Attempt<Vec<Mapping>> {
+    pub(crate) fn map_file(
+        &self,
+        tx: &mut Tx<'_>,
+        ino: Ino,
+        range: Extent,
+    ) -> Attempt<Vec<Mapping>> {
         let node = self.file(tx, ino)?;
         self.map_chain(tx, &node, range)
     }

@@ -30,6 +30,7 @@ mod find;
 mod front;
 mod ops;
 mod options;
+mod spelling;
 mod system;
 
 pub(crate) use find::Link;
@@ -124,6 +125,7 @@ pub fn mount<F: Format>(
         freeing: Arc::new(RwLock::new(())),
         refused: Arc::default(),
         has_xattrs: engine.host().with(|fs| fs.has_xattrs()),
+        folds: engine.host().with(|fs| fs.folds_names()),
     };
     let refused = Arc::clone(&fuse.refused);
     let (handles, dev) = (Arc::clone(&fuse.handles), Arc::new(AtomicU64::new(0)));

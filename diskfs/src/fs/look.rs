@@ -56,6 +56,18 @@ impl<F: Format> Fs<F> {
         Ok(Done::plain(attr))
     }
 
+    /// The spelling in which the volume keeps a name, for caches of names; `None` when it is
+    /// absent.
+    pub fn spelling(
+        &mut self,
+        ctx: &Ctx,
+        dir: Ino,
+        name: &[u8],
+        ticket: &mut Ticket,
+    ) -> Attempt<Option<Vec<u8>>> {
+        self.look(ctx, ticket, |f, tx| f.spelling(tx, dir, name))
+    }
+
     /// Attributes of an inode.
     pub fn getattr(&mut self, ctx: &Ctx, ino: Ino, ticket: &mut Ticket) -> Attempt<Done<Attr>> {
         self.look(ctx, ticket, |f, tx| f.attr(tx, ino)).map(Done::plain)

@@ -3,6 +3,7 @@
 use super::attrs;
 use super::convert::{self, Numbers, attr, errno, generation};
 use super::dirs::sync_dir;
+use super::spelling::Spelled;
 use super::{FOREVER, IO_BYTES, Options};
 use crate::server::{Engine, EngineHost, now};
 use crate::session::Change;
@@ -15,7 +16,7 @@ use fuser::{
 use seawall_blockdev::PageBuf;
 use seawall_diskfs::driver::{self, Host};
 use seawall_diskfs::{
-    Attempt, Attr, Ctx, Done, Format, Fs, FsError, Handle, Kind, NewNode, PlanReq, Refused,
+    Attempt, Attr, Ctx, Done, Format, Fs, FsError, Handle, Ino, Kind, NewNode, PlanReq, Refused,
     SeekWhat, SetAttr, Slice, Space, Ticket,
 };
 use std::cell::RefCell;
@@ -57,6 +58,8 @@ pub(super) struct Fuse<F: Format> {
     pub(super) refused: Arc<AtomicU64>,
     /// Nodes can have extended attributes.
     pub(super) has_xattrs: bool,
+    /// A name is found in several spellings.
+    pub(super) folds: bool,
 }
 
 /// What only the operator can do something about goes to the log.
@@ -118,18 +121,32 @@ impl<F: Format> Fuse<F> {
         name: &OsStr,
         node: NewNode<'_>,
         (mode, umask): (u32, u32),
-    ) -> Result<Attr> {
-        let (ctx, dir) = (Ctx { umask, ..ctx(req) }, self.numbers.ino(dir));
-        self.take(&ctx, |fs, t| {
-            let done = fs.create(&ctx, dir, name.as_bytes(), node, mode, t)?;
+    ) -> Result<Spelled> {
+        let (ctx, dir, name) = (Ctx { umask, ..ctx(req) }, self.numbers.ino(dir), name.as_bytes());
+        let attr = self.take(&ctx, |fs, t| {
+            let done = fs.create(&ctx, dir, name, node, mode, t)?;
             fs.hold(done.value.ino);
             Ok(done)
-        })
+        })?;
+        self.spelled(&ctx, dir, name, attr)
     }
 
-    fn entry(&self, reply: ReplyEntry, made: Result<Attr>) {
+    /// What was just made, with whether its name is kept as it was given.
+    fn spelled(&self, ctx: &Ctx, dir: Ino, name: &[u8], attr: Attr) -> Result<Spelled> {
+        if !self.folds {
+            return Ok(Spelled { attr, other: false });
+        }
+        let other =
+            self.run(ctx, |fs, t| Ok(plain(self.other_spelling(fs, ctx, (dir, name), t)?)))?;
+        Ok(Spelled { attr, other: other.is_some() })
+    }
+
+    fn entry(&self, req: &Request, reply: ReplyEntry, made: Result<Spelled>) {
         match made {
-            Ok(a) => reply.entry(&FOREVER, &attr(&a, self.numbers.node(a.ino)), generation(&a)),
+            Ok(found) => {
+                let (time, node) = self.known_as(req, &found);
+                reply.entry(&time, &attr(&found.attr, node), generation(&found.attr));
+            }
             Err(e) => reply.error(e),
         }
     }
@@ -175,11 +192,15 @@ impl<F: Format> Fuse<F> {
         FopenFlags::FOPEN_KEEP_CACHE | quiet
     }
 
-    fn remove(&self, req: &Request, dir: INodeNo, name: &OsStr, rmdir: bool) -> Result<()> {
+    fn remove(&self, req: &Request, dir: INodeNo, name: &OsStr, rmdir: bool, reply: ReplyEmpty) {
         let (ctx, dir, name) = (ctx(req), self.numbers.ino(dir), name.as_bytes());
-        self.run(&ctx, |fs, t| {
+        let mut other = None;
+        let done = self.run(&ctx, |fs, t| {
+            other = self.other_spelling(fs, &ctx, (dir, name), t)?;
             if rmdir { fs.rmdir(&ctx, dir, name, t) } else { fs.unlink(&ctx, dir, name, t) }
-        })
+        });
+        answer(reply, done);
+        self.forget_names([(dir, other)]);
     }
 
     fn seek(&self, req: &Request, fh: FileHandle, offset: i64, whence: i32) -> Result<i64> {
@@ -231,15 +252,16 @@ impl<F: Format> Filesystem for Fuse<F> {
     fn lookup(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let (ctx, dir) = (ctx(req), self.numbers.ino(parent));
         let found = self.run(&ctx, |fs, t| {
-            let done = fs.lookup(&ctx, dir, name.as_bytes(), t)?;
-            fs.hold(done.value.ino);
-            Ok(done)
+            let attr = fs.lookup(&ctx, dir, name.as_bytes(), t)?.value;
+            let other = self.other_spelling(fs, &ctx, (dir, name.as_bytes()), t)?.is_some();
+            fs.hold(attr.ino);
+            Ok(plain(Spelled { attr, other }))
         });
         match found {
             Err(e) if e.code() == Errno::ENOENT.code() => {
-                reply.entry(&FOREVER, &convert::absent(), Generation(0));
+                reply.entry(&self.absent_for(), &convert::absent(), Generation(0));
             }
-            found => self.entry(reply, found),
+            found => self.entry(req, reply, found),
         }
     }
 
@@ -303,7 +325,7 @@ impl<F: Format> Filesystem for Fuse<F> {
             Some(k @ (Kind::Fifo | Kind::Socket)) => NewNode::Special(k, (0, 0)),
             _ => return reply.error(Errno::EINVAL),
         };
-        self.entry(reply, self.make(req, parent, name, node, (mode & 0o7777, umask)));
+        self.entry(req, reply, self.make(req, parent, name, node, (mode & 0o7777, umask)));
     }
 
     fn mkdir(
@@ -315,15 +337,15 @@ impl<F: Format> Filesystem for Fuse<F> {
         umask: u32,
         reply: ReplyEntry,
     ) {
-        self.entry(reply, self.make(req, parent, name, NewNode::Dir, (mode & 0o7777, umask)));
+        self.entry(req, reply, self.make(req, parent, name, NewNode::Dir, (mode & 0o7777, umask)));
     }
 
     fn unlink(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        answer(reply, self.remove(req, parent, name, false));
+        self.remove(req, parent, name, false, reply);
     }
 
     fn rmdir(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        answer(reply, self.remove(req, parent, name, true));
+        self.remove(req, parent, name, true, reply);
     }
 
     fn symlink(
@@ -335,7 +357,7 @@ impl<F: Format> Filesystem for Fuse<F> {
         reply: ReplyEntry,
     ) {
         let node = NewNode::Symlink(target.as_os_str().as_bytes());
-        self.entry(reply, self.make(req, parent, link_name, node, (0o777, 0)));
+        self.entry(req, reply, self.make(req, parent, link_name, node, (0o777, 0)));
     }
 
     fn rename(
@@ -359,12 +381,22 @@ impl<F: Format> Filesystem for Fuse<F> {
         let ctx = ctx(req);
         let from = (self.numbers.ino(parent), name.as_bytes());
         let to = (self.numbers.ino(newparent), newname.as_bytes());
-        let done = self.take(&ctx, |fs, t| fs.rename(&ctx, from, to, flags, t));
+        let mut others = [None, None];
+        let done = self.take(&ctx, |fs, t| {
+            let [a, b] = &mut others;
+            *a = self.other_spelling(fs, &ctx, from, t)?;
+            *b = self.other_spelling(fs, &ctx, to, t)?;
+            fs.rename(&ctx, from, to, flags, t)
+        });
         match done {
             // A flag that the format cannot do is what the kernel calls invalid.
             Err(e) if e.code() == Errno::EOPNOTSUPP.code() => reply.error(Errno::EINVAL),
             done => answer(reply, done),
         }
+        let [a, b] = others;
+        // The kernel has the new name as it was given, and the volume perhaps not.
+        let given = b.is_some().then(|| to.1.to_vec());
+        self.forget_names([(from.0, a), (to.0, b), (to.0, given)]);
     }
 
     fn link(
@@ -382,7 +414,8 @@ impl<F: Format> Filesystem for Fuse<F> {
             fs.hold(ino);
             Ok(done)
         });
-        self.entry(reply, made);
+        let made = made.map(|attr| Spelled { attr, other: false });
+        self.entry(req, reply, made);
     }
 
     fn open(&self, req: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
@@ -422,11 +455,13 @@ impl<F: Format> Filesystem for Fuse<F> {
             fs.host_keeps_place(done.value.1, self.options.kernel_writeback);
             Ok(done)
         });
+        let made = made.and_then(|(a, h)| Ok((self.spelled(&ctx, dir, name.as_bytes(), a)?, h)));
         match made {
-            Ok((a, h)) => {
-                let node = self.numbers.node(a.ino);
+            Ok((found, h)) => {
+                let (time, node) = self.known_as(req, &found);
                 let (fh, flags) = (self.keep(h), self.opened(how.write));
-                reply.created(&FOREVER, &attr(&a, node), generation(&a), fh, flags);
+                let a = found.attr;
+                reply.created(&time, &attr(&a, node), generation(&a), fh, flags);
             }
             Err(e) => reply.error(e),
         }

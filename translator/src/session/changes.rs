@@ -36,6 +36,14 @@ impl Session {
         self.changes.push(change);
     }
 
+    /// As [`Session::changed_name`], for a name that may be kept in another spelling.
+    pub(super) fn lost_name(&mut self, dir: Ino, name: &[u8], old: Target) {
+        if let Some(name) = old.spelling.filter(|kept| kept != name) {
+            self.changed(Change::Name { dir, name });
+        }
+        self.changed_name(dir, name, old.node);
+    }
+
     /// A name was made, removed or moved, and with it its directory and perhaps a node.
     pub(super) fn changed_name(&mut self, dir: Ino, name: &[u8], node: Option<Ino>) {
         self.changed(Change::Name { dir, name: name.to_vec() });
@@ -46,6 +54,14 @@ impl Session {
     }
 }
 
+/// What stands at a name.
+#[derive(Default)]
+pub(super) struct Target {
+    pub(super) node: Option<Ino>,
+    /// The spelling that the volume keeps, on formats that fold names.
+    pub(super) spelling: Option<Vec<u8>>,
+}
+
 /// What stands at a name that an operation is about to take away.
 pub(super) fn target<F: Format>(
     fs: &mut Fs<F>,
@@ -53,11 +69,14 @@ pub(super) fn target<F: Format>(
     dir: Ino,
     name: &[u8],
     t: &mut Ticket,
-) -> Attempt<Option<Ino>> {
+) -> Attempt<Target> {
     match fs.lookup(ctx, dir, name, t) {
-        Ok(done) => Ok(Some(done.value.ino)),
+        Ok(done) => {
+            let spelling = if fs.folds_names() { fs.spelling(ctx, dir, name, t)? } else { None };
+            Ok(Target { node: Some(done.value.ino), spelling })
+        }
         // The operation says it better.
-        Err(Fault::Err(_)) => Ok(None),
+        Err(Fault::Err(_)) => Ok(Target::default()),
         Err(again) => Err(again),
     }
 }
