@@ -15,8 +15,14 @@ pub const PRESETS: &[&str] = &[
     "hurd-full",
     "hurd-sync",
     "linux-ext2",
+    "fat-stock",
+    "fat-wait1",
+    "fat-wait0",
+    "fat-submit",
     "lax",
     "default",
+    "removable",
+    "ordered-epoch",
     "strict",
 ];
 
@@ -31,8 +37,14 @@ pub fn preset(name: &str) -> Option<Policy> {
         "hurd-full" => hurd_full(),
         "hurd-sync" => hurd_sync(),
         "linux-ext2" => linux_ext2(),
+        "fat-stock" => fat(Exclusion::None, Action::Submit, Action::Start),
+        "fat-wait1" => fat(Exclusion::PerInode, Action::Wait, Action::Wait),
+        "fat-wait0" => fat(Exclusion::PerInode, Action::Start, Action::Start),
+        "fat-submit" => fat(Exclusion::PerInode, Action::Submit, Action::Wait),
         "lax" => lax(),
         "default" => default(),
+        "removable" => removable(),
+        "ordered-epoch" => Policy { boundary: Boundary::Order, ..default() },
         "strict" => strict(),
         _ => return None,
     };
@@ -98,6 +110,18 @@ fn linux_ext2() -> Policy {
     p
 }
 
+/// Linux's FAT with `flush`, in the four variants of what its close does: it sleeps at each close
+/// that flushed.
+fn fat(exclusion: Exclusion, data: Action, inode: Action) -> Policy {
+    let mut p = unordered();
+    set(&mut p, &[Site::Inode, Site::Hypermetadata], Action::Start);
+    set(&mut p, &FSYNCS, Action::Barrier);
+    p.close = ClosePolicy { data, inode, linger_ms: 100 };
+    p.exclusion = exclusion;
+    p.on_unsupported = OnUnsupported::Ignore;
+    p
+}
+
 /// fsync waits for its writes and flushes nothing; only whole-filesystem requests do.
 fn lax() -> Policy {
     let mut p = unordered();
@@ -117,6 +141,15 @@ fn default() -> Policy {
     p.boundary = Boundary::Sync;
     p.reuse = Reuse::AfterBarrier;
     p.exclusion = Exclusion::PerInode;
+    p
+}
+
+/// For what may be pulled out: a file is durable when its last close returns, and the flusher comes
+/// by every second.
+fn removable() -> Policy {
+    let mut p = default();
+    p.close = ClosePolicy { data: Action::Barrier, inode: Action::Barrier, linger_ms: 0 };
+    p.flusher = Flusher { interval_ms: 1000, expire_ms: 3000, ..Flusher::default() };
     p
 }
 
@@ -143,7 +176,9 @@ mod tests {
             .copied()
             .filter(|n| preset(n).is_some_and(|p| p.fsync_is_durable()))
             .collect();
-        assert_eq!(durable, ["linux-ext2", "default", "strict"]);
+        let fats = ["fat-stock", "fat-wait1", "fat-wait0", "fat-submit"];
+        let ours = ["default", "removable", "ordered-epoch", "strict"];
+        assert_eq!(durable, [["linux-ext2"].as_slice(), &fats, &ours].concat());
         assert!(preset("hurd-fulll").is_none());
     }
 
