@@ -15,6 +15,7 @@
 use crate::{
     Attempt, Attr, DirEntry, Extent, FsError, Ino, NewNode, RenameFlags, SetAttr, StatFs, Tx,
 };
+use alloc::string::String;
 use alloc::vec::Vec;
 
 /// Constants of a mounted volume.
@@ -81,6 +82,19 @@ pub trait Format: Send + 'static {
     /// volume which cannot work is refused with its reason.
     fn check_mount(&self, _tx: &mut Tx<'_>) -> Attempt<()> {
         Ok(())
+    }
+
+    /// What the volume is, in a few words for people: variant, label, state. `None`: nothing to say.
+    fn describe(&self, tx: &mut Tx<'_>) -> Attempt<Option<String>> {
+        let _ = tx;
+        Ok(None)
+    }
+
+    /// Where the next search for free space begins (FAT: a cluster), so that runs can be repeated
+    /// on the same part of a device. `Range` for what is no such place.
+    fn set_next_free(&self, tx: &mut Tx<'_>, unit: u64) -> Attempt<()> {
+        let _ = (tx, unit);
+        Err(FsError::unsupported("a place where allocation goes on, on this format").into())
     }
 
     /// Space and limits.
@@ -197,6 +211,11 @@ pub trait Format: Send + 'static {
     /// Whether nodes can have extended attributes. Where not, the other calls never come.
     fn has_xattrs(&self) -> bool {
         false
+    }
+
+    /// Whether nodes can have access lists, as attributes.
+    fn has_acls(&self) -> bool {
+        self.has_xattrs()
     }
 
     /// Value of the attribute with this full name (`user.x`); access lists in the kernel's form.

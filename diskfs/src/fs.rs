@@ -246,14 +246,18 @@ impl<F: Format> Fs<F> {
             block_size,
             blocks: geo.blocks,
             collapse: !policy.ordered(),
-            acl: opts.acl && format.has_xattrs(),
+            acl: opts.acl && format.has_acls(),
         };
         let mut nodes = Nodes::default();
         nodes.floor = (seqs.acked, Epoch(0));
         Ok(Self {
             read_only: opts.read_only || geo.read_only || caps.read_only,
             no_close: opts.no_close,
-            opts: Kept { atime: opts.atime, acl: opts.acl, user_xattr: opts.user_xattr },
+            opts: Kept {
+                atime: opts.atime,
+                acl: opts.acl && format.has_acls(),
+                user_xattr: opts.user_xattr,
+            },
             marked_dirty: !format.was_clean(),
             marked_damaged: false,
             write_error: None,
@@ -291,6 +295,11 @@ impl<F: Format> Fs<F> {
     /// Whether nodes can have extended attributes.
     pub fn has_xattrs(&self) -> bool {
         self.format.has_xattrs()
+    }
+
+    /// Whether nodes can have access lists.
+    pub fn has_acls(&self) -> bool {
+        self.format.has_acls()
     }
 
     /// Whether a name is found in several spellings.

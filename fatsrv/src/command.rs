@@ -36,6 +36,14 @@ const OPTIONS: [&str; 17] = [
 
 struct FatServer;
 
+/// The process's umask, which Linux takes for the files of a mount. Read where that does not change
+/// it.
+fn own_umask() -> u32 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|l| l.strip_prefix("Umask:"));
+    mask.and_then(|m| u32::from_str_radix(m.trim(), 8).ok()).unwrap_or(0o022)
+}
+
 /// Reads bytes of a device, whole blocks of it around them.
 fn read_at<const N: usize>(dev: &mut dyn BlockDev, pos: u64) -> Result<[u8; N], FsError> {
     let caps = dev.caps();
@@ -115,7 +123,15 @@ impl Volume for FatServer {
     fn open(dev: &mut dyn BlockDev, args: &MountArgs) -> Result<Fat, FsError> {
         let sector = read_at::<BOOT_BYTES>(dev, 0)?;
         let boot = Boot::parse(&sector, dev.caps().size)?;
-        let mut options = OpenOptions { read_only: args.read_only, ..OpenOptions::default() };
+        let mask = own_umask();
+        let mut options = OpenOptions {
+            read_only: args.read_only,
+            uid: rustix::process::getuid().as_raw(),
+            gid: rustix::process::getgid().as_raw(),
+            fmask: mask,
+            dmask: mask,
+            ..OpenOptions::default()
+        };
         for (name, value) in &args.own {
             apply(&mut options, name, value)?;
         }

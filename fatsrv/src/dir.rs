@@ -174,6 +174,27 @@ impl Fat {
         Ok(())
     }
 
+    /// Shows every slot with its number, until `f` returns false.
+    pub(crate) fn each_slot(
+        &self,
+        tx: &mut Tx<'_>,
+        dir: &Dir,
+        f: &mut dyn FnMut(u32, &[u8; 32]) -> Attempt<bool>,
+    ) -> Attempt<()> {
+        let mut k = 0;
+        while let Some(c) = self.chunk(tx, dir, k)? {
+            let block = tx.read_run(c.block, c.run, WHAT)?;
+            for n in 0..c.slots {
+                let bytes = array_at(&block, c.off + n as usize * SLOT as usize)?;
+                if !f(c.first + n, &bytes)? {
+                    return Ok(());
+                }
+            }
+            k += 1;
+        }
+        Ok(())
+    }
+
     /// The entry whose short slot this is.
     fn entry_at(&self, tx: &mut Tx<'_>, dir: &Dir, slot: u32) -> Attempt<Option<Hit>> {
         let mut slots = Vec::new();

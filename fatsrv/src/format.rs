@@ -1,14 +1,16 @@
 //! [`Fat`] as a [`Format`].
 
 use crate::Fat;
+use crate::attributes::DOSATTRIB;
 use crate::entry::{ATTR_ARCHIVE, ATTR_DIRECTORY, ATTR_READ_ONLY};
 use crate::node::{Node, Place};
 use crate::size::SIZE_MAX;
 use crate::volume::ROOT;
+use alloc::string::String;
 use alloc::vec::Vec;
 use seawall_diskfs::{
-    Attempt, Attr, DirEntry, Extent, Format, Geometry, Ino, Kind, Mapping, NewNode, Refused,
-    RenameFlags, SetAttr, SetTime, Stage, StatFs, Timestamp, Tx, Unlinked,
+    Attempt, Attr, DirEntry, Extent, Format, FsError, Geometry, Ino, Kind, Mapping, NewNode,
+    Refused, RenameFlags, SetAttr, SetTime, Stage, StatFs, Timestamp, Tx, Unlinked,
 };
 
 /// Longest name: 255 UTF-16 units are at most so many bytes of UTF-8.
@@ -311,6 +313,45 @@ impl Format for Fat {
         }
         node.raw.acc_date = date;
         self.put_node_quietly(tx, &node)
+    }
+
+    fn describe(&self, tx: &mut Tx<'_>) -> Attempt<Option<String>> {
+        self.describe_volume(tx).map(Some)
+    }
+
+    fn set_next_free(&self, tx: &mut Tx<'_>, unit: u64) -> Attempt<()> {
+        let cluster = u32::try_from(unit).ok();
+        let inside = cluster.filter(|c| self.boot.cluster_start(*c).is_some());
+        self.set_next_cluster(tx, inside.ok_or(Refused::Range)?);
+        Ok(())
+    }
+
+    fn has_xattrs(&self) -> bool {
+        true
+    }
+
+    fn has_acls(&self) -> bool {
+        false
+    }
+
+    fn xattr_get(&self, tx: &mut Tx<'_>, ino: Ino, name: &[u8]) -> Attempt<Option<Vec<u8>>> {
+        match name {
+            DOSATTRIB => self.dos_attributes(tx, ino).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn xattr_set(
+        &self,
+        tx: &mut Tx<'_>,
+        ino: Ino,
+        name: &[u8],
+        value: Option<&[u8]>,
+    ) -> Attempt<()> {
+        match name {
+            DOSATTRIB => self.set_dos_attributes(tx, ino, value),
+            _ => Err(FsError::unsupported("attributes of this name on FAT").into()),
+        }
     }
 
     fn has_holes(&self) -> bool {

@@ -7,6 +7,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod alias;
+mod attributes;
 pub mod boot;
 mod chain;
 pub mod codepage;

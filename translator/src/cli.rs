@@ -248,6 +248,13 @@ enum What {
     RemountRo,
     /// Writes everything back and ends the server.
     Shutdown,
+    /// FAT: allocation goes on at this cluster, so that runs can be repeated on the same part of a
+    /// device.
+    NextCluster {
+        /// The cluster's number.
+        #[arg(value_name = "N")]
+        cluster: u64,
+    },
     /// Holds changes back (comes later).
     Freeze,
     /// Lets changes go on (comes later).

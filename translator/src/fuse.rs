@@ -125,6 +125,7 @@ pub fn mount<F: Format>(
         freeing: Arc::new(RwLock::new(())),
         refused: Arc::default(),
         has_xattrs: engine.host().with(|fs| fs.has_xattrs()),
+        has_acls: engine.host().with(|fs| fs.has_acls()),
         folds: engine.host().with(|fs| fs.folds_names()),
     };
     let refused = Arc::clone(&fuse.refused);

@@ -4,6 +4,7 @@ use crate::flags::{FL_DIRSYNC, FL_SYNC};
 use crate::fs::perm::{R, X, may};
 use crate::fs::{Done, Fs};
 use crate::{Attempt, Attr, Ctx, DirEntry, Fault, Format, Ino, Kind, Refused, StatFs, Ticket, Tx};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 /// A listing with attributes, when they were asked for.
@@ -135,6 +136,25 @@ impl<F: Format> Fs<F> {
     /// Space and limits. Space that is free but not yet reusable counts as free.
     pub fn statfs(&mut self, ctx: &Ctx, ticket: &mut Ticket) -> Attempt<Done<StatFs>> {
         self.look(ctx, ticket, |f, tx| f.statfs(tx)).map(Done::plain)
+    }
+
+    /// What the volume is, for people. See [`Format::describe`].
+    pub fn describe(&mut self, ctx: &Ctx, ticket: &mut Ticket) -> Attempt<Done<Option<String>>> {
+        self.look(ctx, ticket, |f, tx| f.describe(tx)).map(Done::plain)
+    }
+
+    /// Makes the next search for free space begin at a place of the format's.
+    pub fn set_next_free(
+        &mut self,
+        ctx: &Ctx,
+        unit: u64,
+        ticket: &mut Ticket,
+    ) -> Attempt<Done<()>> {
+        let mut tx = self.meta.tx(ticket, ctx);
+        self.format.set_next_free(&mut tx, unit)?;
+        let hints = tx.stage().effects.hints;
+        self.meta.hints.extend(hints);
+        Ok(Done::plain(()))
     }
 
     /// Whether the caller may access the node: `want` is a sum of 4 (read), 2 (write), 1 (execute).

@@ -17,6 +17,7 @@ pub(super) fn run(args: &Ctl) -> Result<()> {
         What::RemountRo => (Control::RemountRo, false),
         What::Shutdown => (Control::Shutdown, false),
         What::Freeze => (Control::Freeze, false),
+        What::NextCluster { cluster } => (Control::NextFree(*cluster), false),
         What::Thaw => (Control::Thaw, false),
     };
     let socket = find_socket(&args.socket).map_err(|e| anyhow::anyhow!(e))?;

@@ -6,7 +6,8 @@ use crate::server::{Device, Places, ServeOptions, serve};
 use crate::session::not_durable;
 use anyhow::{Context, Result, anyhow, bail};
 use seawall_blockdev::BlockDev;
-use seawall_diskfs::{Atime, Format, Fs, MountOpts};
+use seawall_diskfs::driver::{self, Blocking};
+use seawall_diskfs::{Atime, Ctx, Format, Fs, MountOpts};
 use seawall_store::cli::say;
 use seawall_store::{OpenOptions, open};
 use std::path::{Path, PathBuf};
@@ -73,6 +74,7 @@ impl Job<'_> {
         };
         let fs = Fs::new(volume, caps, seqs, opts).with_context(|| self.store.to_string())?;
 
+        let (fs, device, what) = describe(fs, device);
         let durable =
             not_durable(&fs).map_or_else(|| "durable".into(), |w| format!("not durable: {w}"));
         let mode = match (fs.is_read_only(), why) {
@@ -94,7 +96,7 @@ impl Job<'_> {
             }),
         };
         let begun = |socket: &Path| {
-            self.announce::<V>(socket, &state);
+            self.announce::<V>(what.as_deref().unwrap_or(V::FORMAT), socket, &state);
             ready()
         };
         let device = Device::from(device);
@@ -120,17 +122,26 @@ impl Job<'_> {
         Ok(kernel)
     }
 
-    fn announce<V: Volume>(&self, socket: &Path, state: &str) {
+    fn announce<V: Volume>(&self, format: &str, socket: &Path, state: &str) {
         let place = match self.mount {
             Some(dir) => format!("{} and {}", dir.display(), socket.display()),
             None => socket.display().to_string(),
         };
-        let (program, format, store) = (V::PROGRAM, V::FORMAT, self.store);
+        let (program, store) = (V::PROGRAM, self.store);
         say(&format!("{program}: serving {format} of {store} on {place} {state}"));
         if let Some(dir) = self.mount {
             say(&format!("{program}: {}", fuse::notice(program, dir)));
         }
     }
+}
+
+/// What the volume is. One that cannot say so is served all the same: whoever meets the damage hears
+/// of it.
+fn describe<F: Format, D: BlockDev>(fs: Fs<F>, dev: D) -> (Fs<F>, D, Option<String>) {
+    let mut host = Blocking { fs, dev };
+    let ctx = Ctx::default();
+    let what = driver::run(&mut host, &ctx, |fs, t| fs.describe(&ctx, t));
+    (host.fs, host.dev, what.unwrap_or_default())
 }
 
 /// Refuses a volume that the store cannot be asked for block by block.

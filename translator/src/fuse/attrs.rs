@@ -22,6 +22,11 @@ const XFLAGS_BYTES: usize = 28;
 /// (`FS_*_FL`, `FS_XFLAG_*`): immutable, append, sync, noatime, nodump.
 const XFLAGS: [(u32, u32); 5] =
     [(0x10, 0x8), (0x20, 0x10), (0x8, 0x20), (0x80, 0x40), (0x40, 0x80)];
+/// `FAT_IOCTL_GET_ATTRIBUTES` and `FAT_IOCTL_SET_ATTRIBUTES`, as `fatattr` uses them: 4 bytes.
+const GET_DOS: u32 = 0x8004_7210;
+const SET_DOS: u32 = 0x4004_7211;
+/// What holds them.
+const DOSATTRIB: &[u8] = b"user.DOSATTRIB";
 const XATTR_CREATE: i32 = 1;
 const XATTR_REPLACE: i32 = 2;
 
@@ -90,6 +95,24 @@ impl<F: Format> Fuse<F> {
                 let flags = data.first_chunk().ok_or(Errno::EINVAL)?;
                 let flags = u32::from_le_bytes(*flags);
                 self.run(&ctx, |fs, t| fs.set_flags(&ctx, ino, flags, t))?;
+                self.engine.announce(&[Change::Attr(ino)]);
+                Ok(Vec::new())
+            }
+            // Other formats may keep such an attribute, and do not act on it.
+            GET_DOS | SET_DOS if self.has_acls => Err(Errno::ENOTTY),
+            GET_DOS => {
+                let text = self.run(&ctx, |fs, t| fs.getxattr(&ctx, ino, DOSATTRIB, t));
+                let text = text.map_err(|_| Errno::ENOTTY)?;
+                let hex = text.strip_prefix(b"0x").and_then(|h| std::str::from_utf8(h).ok());
+                let value = hex.and_then(|h| u32::from_str_radix(h, 16).ok());
+                Ok(value.ok_or(Errno::ENOTTY)?.to_le_bytes().to_vec())
+            }
+            SET_DOS => {
+                let value = u32::from_le_bytes(*data.first_chunk().ok_or(Errno::EINVAL)?);
+                let text = std::format!("{value:#x}").into_bytes();
+                self.run(&ctx, |fs, t| {
+                    fs.setxattr(&ctx, ino, (DOSATTRIB, &text), XattrHow::Any, t)
+                })?;
                 self.engine.announce(&[Change::Attr(ino)]);
                 Ok(Vec::new())
             }

@@ -58,6 +58,7 @@ pub(super) struct Fuse<F: Format> {
     pub(super) refused: Arc<AtomicU64>,
     /// Nodes can have extended attributes.
     pub(super) has_xattrs: bool,
+    pub(super) has_acls: bool,
     /// A name is found in several spellings.
     pub(super) folds: bool,
 }
@@ -235,7 +236,7 @@ impl<F: Format> Filesystem for Fuse<F> {
         if self.options.kernel_writeback {
             wanted |= InitFlags::FUSE_WRITEBACK_CACHE;
         }
-        if self.has_xattrs && self.options.acl {
+        if self.has_acls && self.options.acl {
             // A default access list takes the place of the umask, so that arrives with the mode.
             wanted |= InitFlags::FUSE_POSIX_ACL | InitFlags::FUSE_DONT_MASK;
         }

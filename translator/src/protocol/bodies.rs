@@ -196,6 +196,8 @@ pub enum Control {
     /// Everything written back, clean mark set, then the server ends. The reply's status is that
     /// of the last flush.
     Shutdown,
+    /// The next search for free space begins at this place (FAT: a cluster).
+    NextFree(u64),
 }
 
 /// Answer to [`Control`].

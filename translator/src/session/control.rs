@@ -82,6 +82,10 @@ impl Session {
             Control::RemountRo => {
                 driver::remount_ro(host, &self.ctx(now)).map_err(|e| in_the_way(host, e))?;
             }
+            Control::NextFree(unit) => {
+                let ctx = self.ctx(now);
+                driver::run(host, &ctx, |fs, t| fs.set_next_free(&ctx, unit, t))?;
+            }
             Control::Freeze | Control::Thaw | Control::Shutdown => {
                 return Err(Status::EOPNOTSUPP.into());
             }
