@@ -4,6 +4,10 @@
 //! at least, and faults are given by count. [`AllMiss`] starts every attempt with an empty cache,
 //! so that an engine which keeps state between attempts, or asks in circles, shows itself.
 
+mod ram;
+
+pub use ram::RamDisk;
+
 use crate::driver::Host;
 use crate::{Format, Fs, FsError};
 use alloc::vec::Vec;

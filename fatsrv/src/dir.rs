@@ -248,9 +248,8 @@ impl Fat {
         let (mut scanner, mut ended, mut dirs) = (Scanner::new(), false, 0u64);
         while let Some(c) = self.chunk(tx, dir, build.next())? {
             let mut room = Room::default();
-            if ended {
-                room.free(c.slots);
-            } else {
+            // Behind the end nothing is free by itself: what is between would end the directory.
+            if !ended {
                 let block = tx.read_run(c.block, c.run, WHAT)?;
                 for n in 0..c.slots {
                     let bytes = array_at(&block, c.off + n as usize * SLOT as usize)?;
@@ -557,9 +556,8 @@ impl Fat {
         let change = Change { site: Site::FatTable, stage: Stage::Link, owner: Some(dir.ino) };
         self.set_entry(tx, last, new.first, change)?;
         tx.touch(dir.ino);
-        let per = (self.block_bytes() / SLOT) as u16;
         for n in 0..self.boot.cluster_blocks() {
-            tx.index_set_room(dir.ino, chunks + n, per);
+            tx.index_set_room(dir.ino, chunks + n, 0);
         }
         Ok(more)
     }

@@ -269,6 +269,33 @@ fn a_volume_is_filled_to_its_last_cluster_and_not_beyond() {
     }
 }
 
+/// Names that cross blocks and clusters, in a directory whose clusters have several blocks: what is
+/// behind the end of the directory is not free by itself.
+#[test]
+fn a_directory_grows_by_names_that_cross_blocks() {
+    for spc in [1, 2, 8] {
+        let mut v = in_memory(Image { spc, ..Image::new(16, 5000) }.bytes(), "default");
+        v.mkdir("/d").unwrap();
+        let name = |n: u32| format!("file-{n:06}.txt");
+        for n in 0..400 {
+            v.create(&format!("/d/{}", name(n))).unwrap();
+            if n % 7 == 3 {
+                v.unlink(&format!("/d/{}", name(n - 2))).unwrap();
+            }
+            if n % 50 == 49 {
+                // Without the index, and with a new one.
+                v.host.fs.drop_clean();
+            }
+        }
+        let left: Vec<String> = (0..400).filter(|n| n % 7 != 1 || *n > 397).map(name).collect();
+        assert_eq!(names(&mut v, "/d"), left, "clusters of {spc} sectors");
+        for n in &left {
+            v.stat(&format!("/d/{n}")).unwrap();
+        }
+        assert_clean(&unmounted(v));
+    }
+}
+
 #[test]
 fn marks_of_a_volume_in_use_are_read_kept_and_cleared() {
     let clean = Marks::default();
@@ -304,9 +331,7 @@ fn marks_of_a_volume_in_use_are_read_kept_and_cleared() {
         assert_eq!(said.contains("hard error"), want.hard_error, "{said}");
         v.create("/NEW").unwrap();
         v.sync().unwrap();
-        let marks_now = |bytes: &[u8]| {
-            engine_on(bytes, OpenOptions::default()).unwrap().marks()
-        };
+        let marks_now = |bytes: &[u8]| engine_on(bytes, OpenOptions::default()).unwrap().marks();
         let stable = v.host.dev.get_ref().stable.clone();
         assert!(marks_now(&stable).dirty, "in use");
         assert_eq!(marks_now(&unmounted(v)), want);
