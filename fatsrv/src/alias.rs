@@ -165,7 +165,7 @@ impl Rules {
     /// The bytes of a unit in an alias; what they cannot say is noted in `part`.
     fn character(&self, unit: u16, part: &mut Part) -> Bytes {
         let bytes = char::from_u32(u32::from(unit))
-            .filter(|c| !"\"*+,/:;<=>?[\\]|".contains(*c) && !c.is_control())
+            .filter(|c| !"\"*+,/:;<=>?[\\]|".contains(*c) && *c >= ' ')
             .and_then(|c| self.codepage.encode(c));
         match bytes {
             None => {

@@ -130,8 +130,13 @@ impl CodePage {
     }
 
     /// The first character of `bytes` and how many bytes it takes; `None` if they start with no
-    /// character of this page.
+    /// character of this page. The controls U+0080 to U+009F, with which the tables fill holes, are
+    /// none, as on Linux.
     pub fn decode_one(&self, bytes: &[u8]) -> Option<(char, usize)> {
+        self.table_decode(bytes).filter(|(c, _)| !('\u{80}'..='\u{9f}').contains(c))
+    }
+
+    fn table_decode(&self, bytes: &[u8]) -> Option<(char, usize)> {
         let first = *bytes.first()?;
         if first < 0x80 {
             return Some((char::from(first), 1));

@@ -6,8 +6,9 @@
 //! micro sign and the titlecase digraphs stay themselves; final sigma goes to sigma, and Greek
 //! letters with iota subscript to their one-unit capitals. Surrogate pairs are not folded: to
 //! Windows U+10428 and U+10400 are two files, and folding more than it does would make one of them
-//! unreachable. Scripts that got their case after the table was fixed (Georgian, Cherokee) are
-//! folded here and not there.
+//! unreachable. All that the table of Windows Vista folds is folded here into the same classes;
+//! letters that Unicode has got since (version 5.0: Georgian capitals, Cherokee, more Latin and
+//! Cyrillic) are folded here and not there.
 
 use alloc::vec::Vec;
 use seawall_diskfs::name_hash;

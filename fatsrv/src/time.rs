@@ -143,11 +143,11 @@ mod tests {
     use super::*;
 
     fn date(y: u16, m: u16, d: u16) -> u16 {
-        (y - 1980) << 9 | m << 5 | d
+        ((y - 1980) << 9) | (m << 5) | d
     }
 
     fn time(h: u16, m: u16, s: u16) -> u16 {
-        h << 11 | m << 5 | s / 2
+        (h << 11) | (m << 5) | (s / 2)
     }
 
     fn at(secs: i64, nanos: u32) -> Timestamp {
