@@ -213,7 +213,16 @@ pub fn run_plan<H: Host>(host: &mut H, req: PlanReq) -> Result<(), FsError> {
     let walked = walk(host, id);
     let verdict = host.with(|fs| fs.finish(id));
     host.wake();
+    discard(host);
     walked.and(verdict)
+}
+
+/// Tells the device what is free. A device that cannot be told is no failure of the plan.
+fn discard<H: Host>(host: &mut H) {
+    for run in host.with(|fs| fs.take_discards()) {
+        let result = host.dev().discard(run, Tag(0)).map(|_| ());
+        host.with(|fs| fs.discarded(run, result));
+    }
 }
 
 fn walk<H: Host>(host: &mut H, id: PlanId) -> Result<(), FsError> {

@@ -70,6 +70,8 @@ pub struct MountOpts {
     pub acl: bool,
     /// Attributes of the `user` name space can be used.
     pub user_xattr: bool,
+    /// The device is told of freed blocks, once the policy lets them be reused.
+    pub discard: bool,
 }
 
 impl MountOpts {
@@ -88,6 +90,7 @@ impl MountOpts {
             atime: AtimeOpts::default(),
             acl: true,
             user_xattr: true,
+            discard: false,
         }
     }
 }
@@ -232,7 +235,7 @@ impl<F: Format> Fs<F> {
             return Err(FsError::corrupt("superblock", 0, "volume is larger than its device"));
         }
         let block_size = geo.block_size as usize;
-        let meta = Meta {
+        let mut meta = Meta {
             cache: BlockCache::new(block_size, opts.block_budget),
             pending: Pending::default(),
             indexes: DirIndexes::new(opts.index_budget),
@@ -248,6 +251,7 @@ impl<F: Format> Fs<F> {
             collapse: !policy.ordered(),
             acl: opts.acl && format.has_acls(),
         };
+        meta.pending.set_discard(opts.discard);
         let mut nodes = Nodes::default();
         nodes.floor = (seqs.acked, Epoch(0));
         Ok(Self {

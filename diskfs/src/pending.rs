@@ -4,6 +4,10 @@
 //! it is durable, and (b) no data step or live read that started before still covers it. The crash
 //! case: a block given to a new file before the old file's pointer to it was durably cleared
 //! belongs to two files after power loss, and a checker can only guess whose bytes it holds.
+//!
+//! With discards it is told to the device when it would become allocatable, and is allocatable when
+//! that is done: a discard that came later would take the new owner's bytes, one that came earlier
+//! those of a file that a power loss brings back.
 
 use crate::epoch::Epoch;
 use crate::{Extent, Ino};
@@ -17,6 +21,8 @@ struct Held {
     epoch: Option<Epoch>,
     /// I/O tokens up to this one must have ended.
     fence: u64,
+    /// Handed out to be discarded; held until that is done.
+    discarding: bool,
 }
 
 #[derive(Debug, Default)]
@@ -25,6 +31,8 @@ pub(crate) struct Pending {
     inodes: BTreeMap<Ino, Epoch>,
     live: BTreeSet<u64>,
     next_token: u64,
+    /// Freed blocks are discarded; these wait for it.
+    discards: Option<Vec<Extent>>,
     /// Free blocks held here, for statfs and the allocator's verdict.
     pub(crate) held_blocks: u64,
 }
@@ -43,10 +51,10 @@ impl Pending {
     }
 
     pub(crate) fn hold_blocks(&mut self, run: Extent, epoch: Option<Epoch>) {
-        if epoch.is_none() && self.live.is_empty() {
+        if epoch.is_none() && self.live.is_empty() && self.discards.is_none() {
             return;
         }
-        let held = Held { len: run.len, epoch, fence: self.next_token };
+        let held = Held { len: run.len, epoch, fence: self.next_token, discarding: false };
         if let Some(old) = self.blocks.insert(run.start, held) {
             self.held_blocks = self.held_blocks.saturating_sub(old.len);
         }
@@ -83,6 +91,44 @@ impl Pending {
         self.blocks.is_empty() && self.inodes.is_empty()
     }
 
+    /// Freed blocks are discarded from now on, or not any more.
+    pub(crate) fn set_discard(&mut self, on: bool) {
+        self.discards = on.then(Vec::new);
+        if !on {
+            self.blocks.values_mut().for_each(|h| h.discarding = false);
+        }
+    }
+
+    /// Takes what is to be discarded, neighbours together. It stays held until
+    /// [`Pending::discarded`].
+    pub(crate) fn take_discards(&mut self) -> Vec<Extent> {
+        let mut list = self.discards.as_mut().map(core::mem::take).unwrap_or_default();
+        list.sort_unstable_by_key(|r| r.start);
+        let mut joined: Vec<Extent> = Vec::new();
+        for run in list {
+            match joined.last_mut() {
+                Some(r) if r.start.saturating_add(r.len) == run.start => {
+                    r.len = r.len.saturating_add(run.len);
+                }
+                _ => joined.push(run),
+            }
+        }
+        joined
+    }
+
+    /// A run that was taken has been discarded, or cannot be.
+    pub(crate) fn discarded(&mut self, run: Extent) {
+        let end = run.start.saturating_add(run.len);
+        let done: Vec<u64> = self.blocks.range(run.start..end).map(|(s, _)| *s).collect();
+        for start in done {
+            if self.blocks.get(&start).is_some_and(|h| h.discarding)
+                && let Some(h) = self.blocks.remove(&start)
+            {
+                self.held_blocks = self.held_blocks.saturating_sub(h.len);
+            }
+        }
+    }
+
     /// Lets go of what is safe now.
     pub(crate) fn release(&mut self, durable: Epoch) {
         if self.is_empty() {
@@ -93,9 +139,17 @@ impl Pending {
             .blocks
             .iter()
             .filter(|(_, h)| h.epoch.is_none_or(|e| e <= durable) && h.fence < oldest)
+            .filter(|(_, h)| !h.discarding)
             .map(|(s, _)| *s)
             .collect();
         for start in free {
+            if let Some(list) = &mut self.discards {
+                if let Some(h) = self.blocks.get_mut(&start) {
+                    h.discarding = true;
+                    list.push(Extent { start, len: h.len });
+                }
+                continue;
+            }
             if let Some(h) = self.blocks.remove(&start) {
                 self.held_blocks = self.held_blocks.saturating_sub(h.len);
             }
@@ -139,6 +193,26 @@ mod tests {
         assert!(!has(&p, 12), "the later read cannot know the block");
         p.end_io(later, Epoch(3));
         assert_eq!(p.held_blocks, 0);
+    }
+
+    #[test]
+    fn what_is_discarded_is_held_until_that_is_done() {
+        let mut p = Pending::default();
+        p.set_discard(true);
+        p.hold_blocks(Extent { start: 14, len: 2 }, Some(Epoch(3)));
+        p.hold_blocks(Extent { start: 10, len: 4 }, Some(Epoch(3)));
+        p.hold_blocks(Extent { start: 30, len: 1 }, Some(Epoch(4)));
+        assert!(p.take_discards().is_empty());
+        p.release(Epoch(3));
+        let list = p.take_discards();
+        assert_eq!(list, [Extent { start: 10, len: 6 }]);
+        p.release(Epoch(3));
+        assert!(p.take_discards().is_empty() && has(&p, 10) && has(&p, 15));
+        p.discarded(list[0]);
+        assert!(!has(&p, 10) && !has(&p, 15) && has(&p, 30));
+        p.set_discard(false);
+        p.release(Epoch(4));
+        assert!(p.is_empty() && p.held_blocks == 0);
     }
 
     #[test]

@@ -52,6 +52,8 @@ pub struct FsStats {
     /// Runs that they came in: a run begins where a block does not continue the one before it in
     /// the file. `file_runs` over `file_blocks` says how much new files are in pieces.
     pub file_runs: u64,
+    /// Bytes that the device was told are free.
+    pub discarded_bytes: u64,
     /// Bytes of dirty file data.
     pub dirty_bytes: u64,
     /// Dirty metadata block versions.

@@ -20,7 +20,11 @@ pub enum Logged {
     Read(Run),
     Write(Run),
     Flush,
+    Discard(Run),
 }
+
+/// What discarded bytes of a [`MemDev`] read as.
+pub const DISCARDED: u8 = 0xDC;
 
 /// Which requests fail: the n-th from now, counted from 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -151,7 +155,13 @@ impl RawDev for MemDev {
         Ok(())
     }
 
-    fn discard(&mut self, _run: Run) -> Result<(), DevError> {
+    /// What was there is gone: it reads as bytes that nobody wrote.
+    fn discard(&mut self, run: Run) -> Result<(), DevError> {
+        self.note(Logged::Discard(run));
+        let r = range(run.start, usize::try_from(run.len).unwrap_or(usize::MAX));
+        let dst = r.and_then(|r| self.data.get_mut(r)).ok_or(DevError::OutOfRange)?;
+        dst.fill(DISCARDED);
+        self.unflushed.push((run.start, alloc::vec![DISCARDED; dst.len()]));
         Ok(())
     }
 

@@ -179,7 +179,7 @@ struct Serve {
     #[arg(long, value_name = "NAME-or-FILE", default_value = "default")]
     policy: String,
     /// Mount options, separated by commas: defaults, ro, rw, force, sync, dirsync, flush, relatime
-    /// (the default), noatime, strictatime, nodiratime, noacl, nouser_xattr,
+    /// (the default), noatime, strictatime, nodiratime, discard, noacl, nouser_xattr,
     /// errors=continue|remount-ro.
     #[arg(short, long, value_name = "LIST", value_delimiter = ',')]
     options: Vec<String>,
@@ -202,7 +202,7 @@ struct Mount {
     #[arg(long, value_name = "NAME-or-FILE", default_value = "default")]
     policy: String,
     /// Mount options, separated by commas: defaults, ro, rw, force, sync, dirsync, flush, relatime
-    /// (the default), noatime, strictatime, nodiratime, noacl, nouser_xattr,
+    /// (the default), noatime, strictatime, nodiratime, discard, noacl, nouser_xattr,
     /// errors=continue|remount-ro, allow_other, noperm (nobody's permissions are checked), suid,
     /// nosuid, dev, nodev, exec, noexec, kernel_writeback, noclose.
     #[arg(short, long, value_name = "LIST", value_delimiter = ',')]

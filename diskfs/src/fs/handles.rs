@@ -3,10 +3,12 @@
 use crate::fs::{Done, Fs};
 use crate::nodes::Open;
 use crate::{
-    Attempt, Ctx, Event, Fault, Format, FsError, Handle, Ino, OpenFlags, Policy, Refused, Site,
-    Ticket,
+    Attempt, Ctx, Event, Extent, Fault, Format, FsError, Handle, Ino, OpenFlags, Policy, Refused,
+    Site, Ticket,
 };
 use alloc::sync::Arc;
+use alloc::vec::Vec;
+use seawall_blockdev::DevError;
 
 impl<F: Format> Fs<F> {
     pub(crate) fn handle(&self, h: Handle) -> Result<&Open, FsError> {
@@ -76,6 +78,31 @@ impl<F: Format> Fs<F> {
     pub fn unhold_all(&mut self) {
         let mut free = self.nodes.unhold_all();
         self.orphans.append(&mut free);
+    }
+
+    /// Byte runs of the device to discard. The driver discards them and says so by
+    /// [`Fs::discarded`]; until then nobody gets them.
+    pub fn take_discards(&mut self) -> Vec<seawall_blockdev::Run> {
+        let bs = u64::from(self.geo.block_size);
+        let list = self.meta.pending.take_discards();
+        let bytes = |r: Extent| seawall_blockdev::Run {
+            start: r.start.saturating_mul(bs),
+            len: r.len.saturating_mul(bs),
+        };
+        list.into_iter().map(bytes).collect()
+    }
+
+    /// A run was discarded. An error is a device that does not do that: no more are asked for.
+    pub fn discarded(&mut self, run: seawall_blockdev::Run, result: Result<(), DevError>) {
+        let bs = u64::from(self.geo.block_size).max(1);
+        self.meta.pending.discarded(Extent { start: run.start / bs, len: run.len / bs });
+        if let Err(e) = result {
+            let what = alloc::format!("the store does not discard ({e}); freed space is not told");
+            self.push_event(Event::Warning { site: Site::Bitmap, what });
+            self.meta.pending.set_discard(false);
+            self.meta.pending.release(self.meta.cache.epochs.durable);
+        }
+        self.stats.discarded_bytes = self.stats.discarded_bytes.saturating_add(run.len);
     }
 
     /// True when `next_orphan` would return an inode.

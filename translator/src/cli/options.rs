@@ -17,6 +17,8 @@ pub struct MountArgs {
     pub force: bool,
     /// Access times.
     pub atime: AtimeOpts,
+    /// The store is told of freed space.
+    pub discard: bool,
     /// Access lists do not count.
     pub no_acl: bool,
     /// No attributes of the `user` name space.
@@ -25,7 +27,7 @@ pub struct MountArgs {
     pub own: Vec<(String, String)>,
 }
 
-const COMMON: [&str; 17] = [
+const COMMON: [&str; 19] = [
     "defaults",
     "ro",
     "rw",
@@ -38,6 +40,8 @@ const COMMON: [&str; 17] = [
     "strictatime",
     "nodiratime",
     "diratime",
+    "discard",
+    "nodiscard",
     "acl",
     "noacl",
     "user_xattr",
@@ -46,7 +50,7 @@ const COMMON: [&str; 17] = [
 ];
 
 /// Options of which at most one can be meant, those of the kernel's mount among them.
-const EITHER: [&[&str]; 10] = [
+const EITHER: [&[&str]; 11] = [
     &["ro", "rw"],
     &["suid", "nosuid"],
     &["dev", "nodev"],
@@ -54,6 +58,7 @@ const EITHER: [&[&str]; 10] = [
     &["default_permissions", "noperm"],
     &["relatime", "noatime", "strictatime"],
     &["diratime", "nodiratime"],
+    &["discard", "nodiscard"],
     &["acl", "noacl"],
     &["user_xattr", "nouser_xattr"],
     &["errors=continue", "errors=remount-ro"],
@@ -92,6 +97,7 @@ pub(super) fn apply(list: &[String], own: &[&str], policy: &mut Policy) -> Resul
             "noatime" => args.atime.when = Atime::Never,
             "strictatime" => args.atime.when = Atime::Always,
             "diratime" | "nodiratime" => args.atime.no_dirs = name == "nodiratime",
+            "discard" | "nodiscard" => args.discard = name == "discard",
             "acl" | "noacl" => args.no_acl = name == "noacl",
             "user_xattr" | "nouser_xattr" => args.no_user_xattr = name == "nouser_xattr",
             "sync" => {

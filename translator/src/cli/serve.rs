@@ -68,6 +68,7 @@ impl Job<'_> {
             read_only,
             no_close,
             atime: mount.atime,
+            discard: mount.discard,
             acl: !mount.no_acl,
             user_xattr: !mount.no_user_xattr,
             ..MountOpts::new(policy)

@@ -240,6 +240,7 @@ fn stats<F: Format>(fs: &Fs<F>) -> StatsReply {
             counter("cache misses", s.cache_misses),
             counter("blocks given to files", s.file_blocks),
             counter("runs they came in", s.file_runs),
+            counter("bytes discarded", s.discarded_bytes),
             counter("dirty data bytes", s.dirty_bytes),
             counter("dirty blocks", s.dirty_blocks),
             counter("metadata cache bytes", meta as u64),
