@@ -6,6 +6,7 @@ use crate::entry::{ATTR_ARCHIVE, ATTR_DIRECTORY, ATTR_READ_ONLY};
 use crate::node::{Node, Place};
 use crate::size::SIZE_MAX;
 use crate::volume::ROOT;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use seawall_diskfs::{
@@ -322,7 +323,12 @@ impl Format for Fat {
     fn set_next_free(&self, tx: &mut Tx<'_>, unit: u64) -> Attempt<()> {
         let cluster = u32::try_from(unit).ok();
         let inside = cluster.filter(|c| self.boot.cluster_start(*c).is_some());
-        self.set_next_cluster(tx, inside.ok_or(Refused::Range)?);
+        let Some(cluster) = inside else {
+            let last = self.boot.cluster_end() - 1;
+            let what = format!("cluster {unit}: this volume has 2 to {last}");
+            return Err(FsError::unsupported(what).into());
+        };
+        self.set_next_cluster(tx, cluster);
         Ok(())
     }
 

@@ -8,6 +8,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod bins;
+mod compat;
 mod e2fs;
 mod mount;
 mod process;
@@ -16,6 +17,7 @@ mod scratch;
 mod tree;
 
 pub use bins::bin;
+pub use compat::rows_name_tests;
 pub use e2fs::{assert_clean, debugfs, debugfs_write, dumpe2fs, e2fsck, mke2fs};
 pub use mount::LoopMount;
 pub use process::Proc;
