@@ -229,9 +229,8 @@ impl Fat {
         let (mut scanner, mut ended, mut dirs) = (Scanner::new(), false, 0u64);
         while let Some(c) = self.chunk(tx, dir, build.next())? {
             let mut room = Room::default();
-            if ended {
-                room.free(c.slots);
-            } else {
+            // Nothing may stand behind the end: room there counts when the end gets to it.
+            if !ended {
                 let block = tx.read_run(c.block, c.run, WHAT)?;
                 for n in 0..c.slots {
                     let bytes = array_at(&block, c.off + n as usize * SLOT as usize)?;
@@ -378,6 +377,8 @@ impl Fat {
         let last = first + slots.len() as u32 - 1;
         self.write_slots(tx, dir, first, &slots, change)?;
         tx.dir_changed(dir.ino);
+        // A name counts only if the end has moved past it, which an earlier name may have done.
+        tx.touch(dir.ino);
         let found = Found { first, slot: last, raw, long: made.long };
         let (a, b) = self.hashes(&found);
         tx.index_add(dir.ino, a, last);
@@ -429,6 +430,7 @@ impl Fat {
             put(tx.modify(pos / bs, WHAT, change)?, (pos % bs) as usize, &[entry::FREE])?;
         }
         tx.dir_changed(dir.ino);
+        tx.touch(dir.ino);
         let (a, b) = self.hashes(&hit.found);
         tx.index_remove(dir.ino, a, hit.found.slot);
         if let Some(b) = b {
@@ -538,9 +540,8 @@ impl Fat {
         let change = Change { site: Site::FatTable, stage: Stage::Link, owner: Some(dir.ino) };
         self.set_entry(tx, last, new.first, change)?;
         tx.touch(dir.ino);
-        let per = (self.block_bytes() / SLOT) as u16;
         for n in 0..self.boot.cluster_blocks() {
-            tx.index_set_room(dir.ino, chunks + n, per);
+            tx.index_set_room(dir.ino, chunks + n, 0);
         }
         Ok(more)
     }
