@@ -396,6 +396,8 @@ impl Fat {
         let last = first + slots.len() as u32 - 1;
         self.write_slots(tx, dir, first, &slots, change)?;
         tx.dir_changed(dir.ino);
+        // A name counts only if the end has moved past it, which an earlier name may have done.
+        tx.touch(dir.ino);
         let found = Found { first, slot: last, raw, long: made.long };
         let (a, b) = self.hashes(&found);
         tx.index_add(dir.ino, a, last);
@@ -447,6 +449,7 @@ impl Fat {
             put(tx.modify(pos / bs, WHAT, change)?, (pos % bs) as usize, &[entry::FREE])?;
         }
         tx.dir_changed(dir.ino);
+        tx.touch(dir.ino);
         let (a, b) = self.hashes(&hit.found);
         tx.index_remove(dir.ino, a, hit.found.slot);
         if let Some(b) = b {

@@ -224,6 +224,7 @@ impl Fat {
         let node = Node { ino: dir.ino, raw, place: Place::Slot(t.pos) };
         self.put_node(tx, &node, Stage::Link)?;
         tx.dir_changed(dir.ino);
+        tx.touch(dir.ino);
         tx.index_keep(dir.ino);
         Ok(Unlinked { ino: old, nlink: 0 })
     }
