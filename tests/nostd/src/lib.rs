@@ -18,6 +18,7 @@ use core::panic::PanicInfo;
 use seawall_blockdev as _;
 use seawall_diskfs as _;
 use seawall_ext2 as _;
+use seawall_fat as _;
 use seawall_ipc as _;
 use seawall_store as _;
 use seawall_translator as _;
