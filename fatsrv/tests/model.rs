@@ -8,10 +8,10 @@
 // Tests throughout: a panic is how one fails.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
-#[path = "common/tree.rs"]
-mod tree;
 #[path = "common/volume.rs"]
 mod common;
+#[path = "common/tree.rs"]
+mod tree;
 
 use common::{Vol, assert_clean, cold, fsck_fat, mkfs_fat, plain};
 use seawall_diskfs::driver::Host;
@@ -192,7 +192,11 @@ fn allowed(m: &Model, op: &Op) -> Result<(), Refused> {
             let target = m.names(b)[t].node;
             if target == src {
                 let same = a == b && split(old).1 == split(new).1;
-                return if same { Ok(()) } else { m.rules.parse_new(split(new).1.as_bytes()).map(|_| ()) };
+                return if same {
+                    Ok(())
+                } else {
+                    m.rules.parse_new(split(new).1.as_bytes()).map(|_| ())
+                };
             }
             match (m.is_dir(src), m.is_dir(target)) {
                 (true, false) => Err(NotDir),
@@ -499,7 +503,11 @@ struct Run {
 }
 
 impl Run {
-    fn go<H: Host<Format = Fat>>(&self, image: &Path, open: impl Fn(&Path) -> Vol<H>) -> Vec<String> {
+    fn go<H: Host<Format = Fat>>(
+        &self,
+        image: &Path,
+        open: impl Fn(&Path) -> Vol<H>,
+    ) -> Vec<String> {
         let mut r = Rng::new(self.seed);
         let mut m = Model::new(Rules::default());
         let (mut results, mut mutations) = (Vec::new(), 0);
@@ -512,7 +520,10 @@ impl Run {
                 v.ctx.now.secs += 3;
                 let op = next_op(&m, &mut r, ghosts.len(), self.far);
                 results.push(self.step(&mut v, &mut m, &mut ghosts, &op));
-                if std::env::var_os("DBG").is_some() { eprintln!("{op:?} {}", results.last().unwrap()); compare(&mut v, &mut m); }
+                if std::env::var_os("DBG").is_some() {
+                    eprintln!("{op:?} {}", results.last().unwrap());
+                    compare(&mut v, &mut m);
+                }
                 mutations += usize::from(op.changes());
                 if mutations % self.check_each == 0 && op.changes() && ghosts.is_empty() {
                     v.settle().unwrap();
@@ -605,14 +616,8 @@ fn a_cold_host_gives_the_same_results() {
         mkfs_fat(&warm, size, args);
         mkfs_fat(&chilly, size, args);
         let fixed_root = args[1] != "32";
-        let run = Run {
-            seed: 200 + seed as u64,
-            rounds: 2,
-            ops: 120,
-            check_each: 40,
-            far,
-            fixed_root,
-        };
+        let run =
+            Run { seed: 200 + seed as u64, rounds: 2, ops: 120, check_each: 40, far, fixed_root };
         let a = run.go(&warm, |i| plain(i, "default"));
         let b = run.go(&chilly, |i| cold(i, "default"));
         assert_eq!(a, b);

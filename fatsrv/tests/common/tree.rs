@@ -127,9 +127,8 @@ impl Model {
         };
         let made = self.rules.encode(wanted, &mut |short| {
             let key = self.rules.keys(&found(*short, 0, None)).short;
-            let taken = |(i, n): (usize, &Name)| {
-                Some(i) != skip && self.rules.has_key(&n.found, &key)
-            };
+            let taken =
+                |(i, n): (usize, &Name)| Some(i) != skip && self.rules.has_key(&n.found, &key);
             Ok(self.names(dir).iter().enumerate().any(taken))
         });
         match made {
