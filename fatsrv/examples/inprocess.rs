@@ -3,6 +3,8 @@
 //! time.
 //!
 //!     cargo run --release -p seawall-fat --example inprocess
+//!
+//! With `--alone` ours only, for a profile.
 #![allow(clippy::unwrap_used, reason = "a program for figures: it ends at the first fault")]
 
 use seawall_blockdev::{BlockDev, Numbered, PageBuf};
@@ -188,6 +190,10 @@ fn main() {
     fatfs::format_volume(&mut image, options).unwrap();
     let image = image.into_inner();
     let ours = our_side(image.clone());
+    if std::env::args().any(|a| a == "--alone") {
+        ours.0.iter().for_each(|(metric, (unit, value))| println!("{metric}\t{unit}\t{value:.1}"));
+        return;
+    }
     let theirs = fatfs_side(image);
     for (metric, (unit, value)) in &ours.0 {
         let other = theirs.0.get(metric).map_or(f64::NAN, |(_, v)| *v);
