@@ -503,6 +503,7 @@ impl Ext2 {
         let raw = self.raw_inode(tx, ino, Stage::Init)?;
         inode.generation = u32_at(raw, 0x64)?.wrapping_add(1);
         raw.fill(0);
+        self.sign(raw, inode)?;
         Ok(inode.encode(raw)?)
     }
 
