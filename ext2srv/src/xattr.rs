@@ -126,6 +126,7 @@ impl Ext2 {
         self.check_pointer(block, block)?;
         let b = tx.read(block, WHAT)?;
         let count = check_header(&b, block)?;
+        self.check_xattr_sum(&b, block, WHAT)?;
         let ea_inode = self.incompat(INCOMPAT_EA_INODE);
         let list =
             entry::parse(&b, HEADER, 0, ea_inode).map_err(|w| FsError::corrupt(WHAT, block, w))?;
