@@ -426,8 +426,8 @@ impl Ext2 {
     }
 
     /// The link count of a directory that gets one more directory in it. With `dir_nlink` it
-    /// becomes 1 past the limit, "not counted any more", and stays so, as for the kernel. (The
-    /// kernel stops one earlier, at 65,000, which e2fsck takes for a wrong count.)
+    /// becomes 1 past the limit, "not counted any more", and stays so, as the kernel has it. e2fsck
+    /// lets the 1 stand while there are more than 65,000.
     pub(crate) fn one_more_child(&self, dir: &Inode) -> Result<u16, Refused> {
         match (dir.links.saturating_add(1), self.ro_compat(RO_COMPAT_DIR_NLINK)) {
             (_, true) if dir.links == 1 => Ok(1),
