@@ -89,6 +89,15 @@ impl Volume for Ext2Server {
         &OPTIONS
     }
 
+    fn errors(volume: &Ext2) -> Option<&'static str> {
+        // `s_errors`. Linux, too, takes what it does not know for "continue".
+        match volume.superblock().errors {
+            2 => Some("remount-ro"),
+            3 => Some("panic"),
+            _ => Some("continue"),
+        }
+    }
+
     fn check(
         dev: &mut dyn BlockDev,
         args: &CheckArgs,

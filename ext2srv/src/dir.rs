@@ -154,6 +154,7 @@ impl Ext2 {
         let limits = self.dir_limits();
         let from = build.next();
         let scan = self.each_block(tx, (dir, inode), (from, blocks), false, &mut |i, block, b| {
+            self.check_dir_sum(inode, b, block)?;
             let mut room = 0;
             limits.walk(b, block, |r| {
                 if r.ino != 0 {
@@ -201,6 +202,7 @@ impl Ext2 {
             }
             let (block, _) = self.dir_run(tx, dir, inode, index, index + 1)?;
             let b = tx.read(block, WHAT)?;
+            self.check_dir_sum(inode, &b, block)?;
             match limits.record(&b, off, block) {
                 Ok(r) if r.ino != 0 && r.name == name => {
                     let ino = Ino(u64::from(r.ino));
@@ -218,7 +220,8 @@ impl Ext2 {
         Ok(Some(None))
     }
 
-    /// Finds a name.
+    /// Finds a name. A damaged block hides its own names alone: of one that is not found elsewhere
+    /// nothing can be said.
     pub(crate) fn find(
         &self,
         tx: &mut Tx<'_>,
@@ -235,10 +238,25 @@ impl Ext2 {
             return Ok(found);
         }
         let limits = self.dir_limits();
-        self.each_block_round(tx, (dir, inode), &mut |index, block, b| {
-            let found = limits.find(b, block, name)?;
-            Ok(found.map(|(off, ino)| Spot { block, index, off, ino: Ino(u64::from(ino)) }))
-        })
+        let mut damage = None;
+        let found = self.each_block_round(tx, (dir, inode), &mut |index, block, b| {
+            let sum = self.check_dir_sum(inode, b, block);
+            match sum.and_then(|()| limits.find(b, block, name)) {
+                Ok(found) => {
+                    let spot = |(off, ino)| Spot { block, index, off, ino: Ino(u64::from(ino)) };
+                    Ok(found.map(spot))
+                }
+                Err(e @ FsError::Corrupt(_)) => {
+                    damage.get_or_insert(e);
+                    Ok(None)
+                }
+                Err(e) => Err(e),
+            }
+        })?;
+        match (found, damage) {
+            (None, Some(e)) => Err(e.into()),
+            (found, _) => Ok(found),
+        }
     }
 
     /// Finds a name that must be there.
@@ -285,6 +303,7 @@ impl Ext2 {
         let cookie = if cookie > u64::from(u32::MAX) { 0 } else { cookie };
         let from = (cookie / bs).min(blocks);
         self.each_block(tx, (dir, &inode), (from, blocks), false, &mut |index, block, b| {
+            self.check_dir_sum(&inode, b, block)?;
             // A record at the cookie may have been merged away: go on at the first one behind it.
             let end = limits.walk(b, block, |r| {
                 let here = index * bs + r.off as u64;

@@ -145,6 +145,7 @@ impl Ext2 {
             block = below;
             let b = tx.read(block, WHAT)?;
             node = Node::parse(&b, Some(node.height - 1)).map_err(|w| wrong(block, w))?;
+            self.check_extent_sum(inode, (&b, block), WHAT)?;
             let outside = |e: &Entry| e.file < entry.file || e.file >= end;
             if let Some(e) = node.entries.iter().find(|e| outside(e)) {
                 let what = format!("file block {} does not belong into this node", e.file);

@@ -35,8 +35,8 @@ pub(crate) const WHAT: &str = "directory index";
 const LEAF: &str = "directory block";
 /// Where the root's header stands: behind the records of `.` and `..`.
 const ROOT_INFO: usize = 24;
-const ROOT_ENTRIES: usize = 32;
-const NODE_ENTRIES: usize = 8;
+pub(crate) const ROOT_ENTRIES: usize = 32;
+pub(crate) const NODE_ENTRIES: usize = 8;
 const ENTRY: usize = 8;
 const INFO_LEN: u8 = 8;
 /// Bits of an entry that are a block number.
@@ -186,6 +186,7 @@ impl Ext2 {
         let (mut b, mut disk, mut base) = (b.clone(), disk, base);
         loop {
             let mut f = self.frame(&b, disk, base)?;
+            self.check_index_sum(inode, (&b, disk), base, (f.limit, f.count))?;
             f.at = match hash {
                 Some(h) => search(&b, base, f.count, h)?,
                 None => 0,
@@ -267,6 +268,7 @@ impl Ext2 {
         loop {
             let (disk, _) = self.dir_run(tx, dir, inode, path.leaf, path.leaf + 1)?;
             let b = tx.read(disk, LEAF)?;
+            self.check_dir_sum(inode, &b, disk)?;
             if let Some((off, ino)) = limits.find(&b, disk, name)? {
                 let ino = Ino(u64::from(ino));
                 return Ok(Some(Some(Spot { block: disk, index: path.leaf, off, ino })));

@@ -68,6 +68,8 @@ pub(crate) struct Inode {
     /// A Hurd volume's inode owns a translator block. Not a field of its own here: see
     /// `xattr/translator.rs`.
     pub(crate) translator: bool,
+    /// Seed of the checksums of its blocks. Not a field of its own here: see `sums.rs`.
+    pub(crate) sums: Option<u32>,
 }
 
 fn decode_time(
@@ -124,6 +126,7 @@ impl Inode {
             extra_isize: 0,
             huge: false,
             translator: false,
+            sums: None,
         }
     }
 
@@ -229,6 +232,7 @@ impl Inode {
             extra_isize,
             huge,
             translator: false,
+            sums: None,
         })))
     }
 
@@ -393,6 +397,7 @@ impl Ext2 {
         let wrong = |what: &str| FsError::corrupt(WHAT, block, format!("inode {}: {what}", ino.0));
         let inode = Inode::decode(raw, huge, self.sb.block_size, self.sb.inodes).map_err(wrong)?;
         let Some(mut inode) = inode else { return Ok(None) };
+        inode.sums = self.inode_sums(raw, ino).map_err(wrong)?;
         if inode.flags & FL_EXTENTS != 0 && !self.incompat(INCOMPAT_EXTENTS) {
             return Err(wrong("extents without the feature").into());
         }
@@ -421,11 +426,12 @@ impl Ext2 {
     }
 
     /// The link count of a directory that gets one more directory in it. With `dir_nlink` it
-    /// becomes 1 at the limit, "not counted any more", and stays so.
+    /// becomes 1 past the limit, "not counted any more", and stays so, as the kernel has it. e2fsck
+    /// lets the 1 stand while there are more than 65,000.
     pub(crate) fn one_more_child(&self, dir: &Inode) -> Result<u16, Refused> {
         match (dir.links.saturating_add(1), self.ro_compat(RO_COMPAT_DIR_NLINK)) {
             (_, true) if dir.links == 1 => Ok(1),
-            (n, true) => Ok(if n >= LINK_MAX_EXT4 { 1 } else { n }),
+            (n, true) => Ok(if n > LINK_MAX_EXT4 { 1 } else { n }),
             (n, false) if n > LINK_MAX => Err(Refused::TooManyLinks),
             (n, false) => Ok(n),
         }
@@ -503,6 +509,7 @@ impl Ext2 {
         let raw = self.raw_inode(tx, ino, Stage::Init)?;
         inode.generation = u32_at(raw, 0x64)?.wrapping_add(1);
         raw.fill(0);
+        self.sign(raw, inode)?;
         Ok(inode.encode(raw)?)
     }
 

@@ -47,6 +47,7 @@ mod orphan;
 mod punch;
 mod rename;
 mod reserve;
+mod sums;
 mod superblock;
 mod truncate;
 mod uninit;

@@ -137,6 +137,7 @@ impl Ext2 {
         let block = self.first_disk_block(tx, &inode)?;
         self.check_pointer(block, 0)?;
         let b = tx.read(block, "directory block")?;
+        self.check_dir_sum(&inode, &b, block)?;
         let (off, ino) = limits
             .find(&b, block, b"..")?
             .ok_or_else(|| FsError::corrupt("directory block", block, "no entry for .."))?;

@@ -96,6 +96,8 @@ pub struct Superblock {
     pub reserved_for: (u16, u16),
     /// `s_state` at open.
     pub state: u16,
+    /// `s_errors`: what to do about damage. 1 continue, 2 go read-only, 3 panic.
+    pub errors: u16,
     /// Bytes past the 128 that a new inode uses.
     pub extra_isize: u16,
     /// How names are hashed in indexed directories.
@@ -176,6 +178,7 @@ impl Superblock {
             creator_os: u32_at(b, 0x48)?,
             reserved_for: (u16_at(b, 0x50)?, u16_at(b, 0x52)?),
             state: u16_at(b, S_STATE)?,
+            errors: u16_at(b, 0x3C)?,
             extra_isize: extra_isize(b, inode_size)?,
             hashing: hashing(b)?,
             uuid,

@@ -72,9 +72,9 @@ impl Ext2 {
     /// [`OpenOptions::force`].
     ///
     /// What is read with [`OpenOptions::read_only`]: `extent`, `64bit`, `flex_bg`, `mmp` while
-    /// nobody uses the volume, `ea_inode`, `large_dir`, `metadata_csum` with or without a seed (the
-    /// superblock's and the descriptors' sums are checked, others not), and read-only compatible
-    /// features, known or not, but `bigalloc`.
+    /// nobody uses the volume, `ea_inode`, `large_dir`, `metadata_csum` with or without a seed
+    /// (sums are checked, but those of bitmaps, which a reader has no use for), and read-only
+    /// compatible features, known or not, but `bigalloc`.
     ///
     /// # Errors
     /// `Unsupported` names the features that the engine cannot read, or cannot write when writing

@@ -15,6 +15,7 @@
 mod acl;
 mod change;
 mod entry;
+mod hurd;
 mod names;
 mod translator;
 
@@ -55,8 +56,8 @@ impl Ext2 {
     ) -> Attempt<Option<Vec<u8>>> {
         let Some(name) = Name::parse(name) else { return Ok(None) };
         let inode = self.inode(tx, ino)?;
-        if self.is_translator(&name)
-            && let Some(value) = self.translator(tx, ino)?
+        if let Some(field) = self.hurd_field(&name)
+            && let Some(value) = self.hurd_value(tx, ino, &inode, field)?
         {
             return Ok(Some(value));
         }
@@ -85,11 +86,9 @@ impl Ext2 {
         }
         let mut out: Vec<Vec<u8>> =
             list.iter().filter_map(|e| names::full(e.index, &e.name)).collect();
-        if self.translator_block(tx, ino)?.is_some()
-            && let Some(name) = names::full(HURD, names::TRANSLATOR)
-            && !out.contains(&name)
-        {
-            out.push(name);
+        for name in self.hurd_names(tx, ino, &inode)? {
+            let name = names::full(HURD, name).filter(|name| !out.contains(name));
+            out.extend(name);
         }
         Ok(out)
     }
@@ -127,6 +126,7 @@ impl Ext2 {
         self.check_pointer(block, block)?;
         let b = tx.read(block, WHAT)?;
         let count = check_header(&b, block)?;
+        self.check_xattr_sum(&b, block, WHAT)?;
         let ea_inode = self.incompat(INCOMPAT_EA_INODE);
         let list =
             entry::parse(&b, HEADER, 0, ea_inode).map_err(|w| FsError::corrupt(WHAT, block, w))?;

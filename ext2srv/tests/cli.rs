@@ -4,7 +4,9 @@
 // Tests throughout: a panic is how one fails.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
-use seawall_tests::{Proc, Run, Scratch, assert_clean, debugfs, debugfs_write, mke2fs, run};
+use seawall_tests::{
+    Mount, Proc, Run, Scratch, assert_clean, debugfs, debugfs_write, mke2fs, run, tool,
+};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -101,4 +103,35 @@ fn a_volume_that_can_only_be_read_says_so() {
     server.terminate();
     assert!(server.wait(Duration::from_secs(60)).success(), "{}", server.stderr());
     assert!(std::fs::read(&image).unwrap() == before, "a read-only server wrote");
+}
+
+#[test]
+fn errors_are_answered_as_the_volume_or_the_option_says() {
+    let (go_on, stop) = ("errors=continue", "errors=remount-ro");
+    for (volume, option, said, read_only) in [
+        ("continue", None, "default", false),
+        ("remount-ro", None, "default,errors=remount-ro", true),
+        ("panic", None, "default,errors=remount-ro (the volume says panic)", true),
+        ("panic", Some(go_on), "default,errors=continue", false),
+        ("continue", Some(stop), "default,errors=remount-ro", true),
+    ] {
+        let place = Mount::place(1 << 20, &["-b", "1024"]);
+        let image = place.join("image");
+        let file = place.join("file");
+        std::fs::write(&file, b"x").unwrap();
+        debugfs_write(&image, &format!("write {} bad", file.display()));
+        debugfs_write(&image, "set_inode_field /bad mode 0");
+        run(tool("tune2fs").args(["-e", volume]).arg(&image)).ok();
+        let options = option.map_or(vec![], |o| vec!["-o", o]);
+        let m = Mount::on(place, &options);
+        let policy = m.ctl(&["policy"]).ok().stdout;
+        let said = format!("policy {said}, durable");
+        assert!(policy.starts_with(&said), "{volume} {option:?}: {policy}");
+        std::fs::write(m.at("before"), b"x").unwrap();
+        let met = std::fs::metadata(m.at("bad")).unwrap_err();
+        assert_eq!(met.raw_os_error(), Some(117), "EUCLEAN");
+        let after = std::fs::write(m.at("after"), b"x").map_err(|e| e.raw_os_error());
+        assert_eq!(after, if read_only { Err(Some(30)) } else { Ok(()) }, "{volume} {option:?}");
+        assert_eq!(std::fs::read(m.at("before")).unwrap(), b"x");
+    }
 }

@@ -4,15 +4,23 @@
 // Tests throughout: a panic is how one fails.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
+#[path = "common/attrs.rs"]
+mod attrs;
 #[path = "common/volume.rs"]
 mod common;
 
-use common::plain;
-use seawall_diskfs::{Refused, SetAttr, SetTime, Timestamp};
+use attrs::Attrs;
+use common::{Res, plain};
+use seawall_diskfs::{Refused, SetAttr, SetTime, Timestamp, XattrHow};
 use seawall_tests::{Scratch, assert_clean, debugfs, debugfs_write, dumpe2fs, mke2fs, pattern};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+
+/// 0 for success.
+fn errno<T>(r: Res<T>) -> i32 {
+    r.map_or_else(|e| e.errno(), |_| 0)
+}
 
 fn patch(image: &Path, at: u64, bytes: &[u8]) {
     File::options().write(true).open(image).unwrap().write_all_at(bytes, at).unwrap();
@@ -178,4 +186,86 @@ fn block_maps_at_their_boundaries() {
     }
     v.unmount();
     assert_clean(&image);
+}
+
+/// Bytes of an inode as debugfs dumps them: lines of an octal offset and eight words. Lines that
+/// are left out are like the one before.
+fn dumped(image: &Path, name: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let fill = |bytes: &mut Vec<u8>, to: usize| {
+        while bytes.len() < to {
+            bytes.push(bytes[bytes.len() - 16]);
+        }
+    };
+    for line in debugfs(image, &format!("inode_dump {name}")).lines() {
+        let mut words = line.split_whitespace();
+        let at = words.next().and_then(|w| usize::from_str_radix(w, 8).ok());
+        let Some(at) = at else { continue };
+        fill(&mut bytes, at);
+        for word in words.take(8) {
+            bytes.extend(u16::from_str_radix(word, 16).unwrap().to_be_bytes());
+        }
+    }
+    fill(&mut bytes, 128);
+    bytes
+}
+
+#[test]
+fn author_and_upper_mode_bits_are_attributes() {
+    const OTHER: [u8; 4] = 4242u32.to_le_bytes();
+    let dir = Scratch::new();
+    let image = dir.join("image");
+    let args = ["-b", "1024", "-I", "128", "-N", "64", "-o", "hurd", "-O", "none,sparse_super"];
+    mke2fs(&image, 1 << 20, &args);
+    put_file(&image, &dir, "node", b"x");
+    debugfs_write(&image, "set_inode_field /node author 4242");
+    let owner = |v: &mut common::Plain, name: &str| v.stat(name).unwrap().uid.to_le_bytes();
+
+    let mut v = plain(&image, "default");
+    assert_eq!(v.attrs("/node").unwrap(), ["gnu.author"]);
+    assert_eq!(v.attr("/node", "gnu.author").unwrap(), OTHER);
+    assert_eq!(errno(v.attr("/node", "gnu.mode_high")), 61);
+    // The Hurd signs what it makes, and says nothing of an owner who is the author.
+    v.create("/new").unwrap();
+    assert_eq!(v.attrs("/new").unwrap(), Vec::<String>::new());
+    let signed = owner(&mut v, "/new");
+    v.set_attr("/new", "gnu.mode_high", &[2, 0]).unwrap();
+    for (name, wrong) in
+        [("gnu.author", &[1, 2, 3][..]), ("gnu.mode_high", &[]), ("gnu.mode_high", &OTHER)]
+    {
+        assert_eq!(errno(v.set_attr("/new", name, wrong)), 22, "{name}");
+    }
+    let how = |v: &mut common::Plain, how| errno(v.set_attr_how("/new", "gnu.author", &OTHER, how));
+    assert_eq!(how(&mut v, XattrHow::Replace), 61);
+    assert_eq!(how(&mut v, XattrHow::Create), 0);
+    assert_eq!(how(&mut v, XattrHow::Create), 17);
+    v.remove_attr("/node", "gnu.author").unwrap();
+    assert_eq!(errno(v.remove_attr("/node", "gnu.author")), 61);
+    assert_eq!(owner(&mut v, "/node"), [0; 4]);
+    v.unmount();
+    assert_clean(&image);
+    let (node, new) = (dumped(&image, "/node"), dumped(&image, "/new"));
+    assert_eq!((&node[0x76..0x78], &node[0x7C..0x80]), (&[0; 2][..], &[0; 4][..]));
+    assert_eq!((&new[0x76..0x78], &new[0x7C..0x80]), (&[2, 0][..], &OTHER[..]));
+
+    let mut v = plain(&image, "default");
+    assert_eq!(v.attrs("/new").unwrap(), ["gnu.author", "gnu.mode_high"]);
+    assert_eq!(v.attr("/new", "gnu.mode_high").unwrap(), [2, 0]);
+    v.remove_attr("/new", "gnu.mode_high").unwrap();
+    v.set_attr("/new", "gnu.author", b"").unwrap();
+    assert_eq!(v.attrs("/new").unwrap(), Vec::<String>::new());
+    v.unmount();
+    assert_clean(&image);
+    let new = dumped(&image, "/new");
+    assert_eq!((&new[0x76..0x78], &new[0x7C..0x80]), (&[0; 2][..], &signed[..]));
+
+    // Elsewhere these are attributes like others, and the bytes are the kernel's.
+    mke2fs(&image, 1 << 20, &["-b", "1024", "-I", "128"]);
+    let mut v = plain(&image, "default");
+    v.create("/f").unwrap();
+    v.set_attr("/f", "gnu.author", b"any text").unwrap();
+    assert_eq!(v.attr("/f", "gnu.author").unwrap(), b"any text");
+    v.unmount();
+    assert_clean(&image);
+    assert_eq!(dumped(&image, "/f")[0x7C..0x80], [0; 4]);
 }

@@ -1,38 +1,19 @@
 //! Mutations of real messages against the decoder and every control body.
 //!
-//! Seeded, so that a finding can be repeated: the seed is in the message of a failure. Runs as long
-//! as `SEAWALL_FUZZ_SECONDS` says, a fixed number of rounds without it; `SEAWALL_FUZZ_SEED` sets
-//! the first seed.
+//! Seeded, so that a finding can be repeated: see [`seawall_tests::fuzz`].
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 use seawall_ipc::storeproto::{DIALECT, Hello, HelloReply, Info, Lost, OpenRange, Stats, limit};
 use seawall_ipc::{Decoder, Event, Header, Reply, Request, decode_body, encode_body};
-use std::time::{Duration, Instant};
+use seawall_tests::{Rng, fuzz};
 
 const GOLDEN: &str = include_str!("golden/store-v1.txt");
 const ROUNDS: u64 = 20_000;
 
-/// splitmix64.
-struct Rng(u64);
-
-impl Rng {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        (self.next() % n.max(1) as u64) as usize
-    }
-
-    /// Numbers at which length checks go wrong.
-    fn edge(&mut self) -> u64 {
-        let edges = [0, 1, 63, 64, 255, 4096, 1 << 20, (1 << 20) + 1, 1 << 31, u64::MAX];
-        edges[self.below(edges.len())].wrapping_add(self.next() % 3).wrapping_sub(1)
-    }
+/// Numbers at which length checks go wrong.
+fn edge(rng: &mut Rng) -> u64 {
+    let edges = [0, 1, 63, 64, 255, 4096, 1 << 20, (1 << 20) + 1, 1 << 31, u64::MAX];
+    rng.pick(&edges).wrapping_add(rng.next() % 3).wrapping_sub(1)
 }
 
 /// The bytes of every committed message.
@@ -66,7 +47,7 @@ fn mutate(rng: &mut Rng, bytes: &mut Vec<u8>) {
             kind => {
                 let width = [2, 4, 8][kind % 3];
                 let at = at / width * width;
-                let value = rng.edge().to_le_bytes();
+                let value = edge(rng).to_le_bytes();
                 if let Some(field) = bytes.get_mut(at..at + width) {
                     field.copy_from_slice(&value[..width]);
                 }
@@ -135,8 +116,7 @@ fn bodies(bytes: &[u8]) {
     one::<Lost>(bytes);
 }
 
-fn round(seed: u64, golden: &[Vec<u8>]) {
-    let rng = &mut Rng(seed);
+fn round(rng: &mut Rng, golden: &[Vec<u8>]) {
     let mut stream: Vec<u8> = Vec::new();
     for _ in 0..=rng.below(4) {
         stream.extend_from_slice(&golden[rng.below(golden.len())]);
@@ -153,20 +133,8 @@ fn round(seed: u64, golden: &[Vec<u8>]) {
     found.iter().for_each(|body| bodies(body));
 }
 
-fn setting(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().unwrap())
-}
-
 #[test]
 fn mutated_messages_neither_panic_nor_pass_the_limits() {
     let golden = golden();
-    let first = setting("SEAWALL_FUZZ_SEED").unwrap_or(1);
-    let end = setting("SEAWALL_FUZZ_SECONDS").map(|s| Instant::now() + Duration::from_secs(s));
-    let mut seed = first;
-    while end.map_or(seed < first + ROUNDS, |end| Instant::now() < end) {
-        let run = std::panic::catch_unwind(|| round(seed, &golden));
-        assert!(run.is_ok(), "SEAWALL_FUZZ_SEED={seed} repeats it");
-        seed += 1;
-    }
-    println!("{} rounds from seed {first}", seed - first);
+    fuzz(ROUNDS, |rng| round(rng, &golden));
 }

@@ -1,42 +1,21 @@
 //! Arbitrary requests, completions and disconnections against the session core.
 //!
 //! No host, no socket: the core must answer every request exactly once, keep its limits, never ask
-//! for two flushes at a time, and never say a durable sequence above the acknowledged one. Seeded
-//! as the fuzz test of the decoder is.
+//! for two flushes at a time, and never say a durable sequence above the acknowledged one. Seeded:
+//! see [`seawall_tests::fuzz`].
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 use seawall_blockdev::{CacheClass, Caps, DevError};
 use seawall_ipc::storeproto::{FEATURES, Hello, OpenRange, op, rights};
 use seawall_ipc::{Reply, Request, encode_body, flags};
 use seawall_store::session::{Core, CoreLimits, Effect, Job, SessionId, Step};
+use seawall_tests::{Rng, fuzz};
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
 
 const ROUNDS: u64 = 400;
 const ACTS: usize = 300;
 const SESSIONS_MAX: u32 = 5;
 const IN_FLIGHT_MAX: u32 = 6;
-
-/// splitmix64.
-struct Rng(u64);
-
-impl Rng {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, n: u64) -> u64 {
-        self.next() % n.max(1)
-    }
-
-    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len() as u64) as usize]
-    }
-}
 
 struct Host {
     core: Core,
@@ -140,11 +119,11 @@ impl Host {
 
     fn request(&mut self, rng: &mut Rng, id: SessionId, op: u16, mut body: Vec<u8>) {
         if rng.below(10) == 0 {
-            body.truncate(rng.below(body.len() as u64) as usize);
+            body.truncate(rng.below(body.len()));
         }
         let length = rng.pick(&[512, 512, 1024, 4096, 0, 3, u64::MAX, 64 * 512]);
         let offset = match op {
-            op::CANCEL => self.cookie.saturating_sub(rng.below(8)),
+            op::CANCEL => self.cookie.saturating_sub(rng.below(8) as u64),
             _ => rng.pick(&[0, 512, 1024, 4096, 31 * 512, 63 * 512, 7, u64::MAX - 511]),
         };
         let wild = rng.below(16) == 0;
@@ -244,7 +223,7 @@ impl Host {
         if self.jobs.is_empty() {
             return;
         }
-        let job = self.jobs.swap_remove(rng.below(self.jobs.len() as u64) as usize);
+        let job = self.jobs.swap_remove(rng.below(self.jobs.len()));
         let result = if rng.below(8) == 0 { Err(DevError::Io) } else { Ok(()) };
         let mut out = Vec::new();
         let reply = self.core.job_done(&job, result, &mut out);
@@ -282,8 +261,7 @@ impl Host {
     }
 }
 
-fn round(seed: u64) {
-    let rng = &mut Rng(seed);
+fn round(rng: &mut Rng) {
     let mut host = Host::new(rng);
     for _ in 0..ACTS {
         host.act(rng);
@@ -297,19 +275,7 @@ fn round(seed: u64) {
     assert!(host.live.iter().all(|id| host.core.in_flight(*id) == 0));
 }
 
-fn setting(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().unwrap())
-}
-
 #[test]
 fn arbitrary_requests_are_answered_once_and_within_the_limits() {
-    let first = setting("SEAWALL_FUZZ_SEED").unwrap_or(1);
-    let end = setting("SEAWALL_FUZZ_SECONDS").map(|s| Instant::now() + Duration::from_secs(s));
-    let mut seed = first;
-    while end.map_or(seed < first + ROUNDS, |end| Instant::now() < end) {
-        let run = std::panic::catch_unwind(|| round(seed));
-        assert!(run.is_ok(), "SEAWALL_FUZZ_SEED={seed} repeats it");
-        seed += 1;
-    }
-    println!("{} rounds from seed {first}", seed - first);
+    fuzz(ROUNDS, round);
 }

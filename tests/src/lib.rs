@@ -10,6 +10,7 @@
 mod bins;
 mod compat;
 mod e2fs;
+mod fuzz;
 mod mount;
 mod process;
 mod run;
@@ -19,7 +20,8 @@ mod tree;
 pub use bins::bin;
 pub use compat::rows_name_tests;
 pub use e2fs::{assert_clean, debugfs, debugfs_write, dumpe2fs, e2fsck, mke2fs};
-pub use mount::LoopMount;
+pub use fuzz::{Rng, fuzz};
+pub use mount::{LoopMount, Mount};
 pub use process::Proc;
 pub use run::{Run, run, tool};
 pub use scratch::Scratch;

@@ -1,9 +1,17 @@
-//! The kernel's own ext2, on an image file.
+//! Mounts of an image file: by the kernel's own ext2, and by a server of ours over FUSE.
 //!
-//! Needs root and loop devices; `cargo xtask test` has checked both before a test runs.
+//! Needs root, loop devices and /dev/fuse; `cargo xtask test` has checked them before a test runs.
 
-use crate::{Scratch, run, tool};
-use std::path::Path;
+use crate::{
+    Compare, Mtime, Proc, Run, Scratch, Tree, assert_clean, assert_same_tree, bin, mke2fs, run,
+    tool, tree_snapshot,
+};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// How long a server may take to end. Generous: it is there to end a run that hangs.
+const END: Duration = Duration::from_secs(120);
 
 /// An image mounted by the kernel. Unmounted on drop, but only [`LoopMount::unmount`] reports a
 /// failure, so a test that reads the image afterwards calls that.
@@ -76,5 +84,123 @@ impl Drop for LoopMount {
         if self.mounted && !run(tool("umount").arg(self.at.path())).status.success() {
             self.detach();
         }
+    }
+}
+
+/// An image that `ext2srv mount` serves on a folder. On drop the server is killed and the mount
+/// taken away: a test that failed must not leave one in the folder that is removed next.
+#[derive(Debug)]
+pub struct Mount {
+    /// Holds `image`, `mnt` and `socket`.
+    pub place: Scratch,
+    /// The server; `None` when it has ended or is nobody's child.
+    pub server: Option<Proc>,
+}
+
+impl Mount {
+    /// A folder with a new `image`, made by mke2fs with these arguments, and an empty `mnt`.
+    pub fn place(size: u64, args: &[&str]) -> Scratch {
+        let place = Scratch::new();
+        mke2fs(&place.join("image"), size, args);
+        place.dir("mnt");
+        place
+    }
+
+    /// Mounts the image in such a folder. `options` are arguments of `ext2srv mount`.
+    #[track_caller]
+    pub fn on(place: Scratch, options: &[&str]) -> Self {
+        let mut m = Self { place, server: None };
+        m.start(options);
+        m
+    }
+
+    /// Mounts once more.
+    #[track_caller]
+    pub fn start(&mut self, options: &[&str]) {
+        let mut cmd = Command::new(bin("ext2srv"));
+        cmd.arg("mount").arg(self.image()).arg(self.dir()).arg("--socket").arg(self.socket());
+        self.server = Some(Proc::serve(cmd.args(options), &self.socket()));
+    }
+
+    /// The image.
+    pub fn image(&self) -> PathBuf {
+        self.place.join("image")
+    }
+
+    /// The server's socket.
+    pub fn socket(&self) -> PathBuf {
+        self.place.join("socket")
+    }
+
+    /// The mounted root.
+    pub fn dir(&self) -> PathBuf {
+        self.place.join("mnt")
+    }
+
+    /// A path in it.
+    pub fn at(&self, name: &str) -> PathBuf {
+        self.dir().join(name)
+    }
+
+    /// `ext2srv ctl DIR WORDS`.
+    pub fn ctl(&self, words: &[&str]) -> Run {
+        run(Command::new(bin("ext2srv")).arg("ctl").arg(self.dir()).args(words))
+    }
+
+    /// `seawall fs WORDS SOCKET:PATH`.
+    pub fn fs(&self, words: &[&str], path: &str) -> Run {
+        let target = format!("{}:{path}", self.socket().display());
+        run(Command::new(bin("seawall")).arg("fs").args(words).arg(target))
+    }
+
+    /// A number of `ctl DIR stats --json`; 0 for what is not there.
+    pub fn stat(&self, site: &str, name: &str) -> u64 {
+        let text = self.ctl(&["stats", "--json"]).ok().stdout;
+        let from = text.find(&format!("\"site\": \"{site}\"")).unwrap_or(text.len());
+        let key = format!("\"{name}\": ");
+        let Some(at) = text[from..].find(&key) else { return 0 };
+        let digits = &text[from + at + key.len()..];
+        let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap();
+        digits[..end].parse().unwrap()
+    }
+
+    /// Waits for the server's end and returns its exit code; -1 when a signal ended it.
+    pub fn wait(&mut self) -> i32 {
+        self.server.take().unwrap().wait(END).code().unwrap_or(-1)
+    }
+
+    /// Unmounts; the server ends with 0 and e2fsck finds nothing.
+    ///
+    /// # Panics
+    /// When one of these is not so.
+    #[track_caller]
+    pub fn umount(&mut self) {
+        run(tool("umount").arg(self.dir())).ok();
+        assert_eq!(self.wait(), 0);
+        assert_clean(&self.image());
+    }
+
+    /// Same, and the kernel's ext2 finds the same tree.
+    ///
+    /// # Panics
+    /// With what differs.
+    #[track_caller]
+    pub fn finish(mut self) -> Tree {
+        let ours = tree_snapshot(&self.dir());
+        self.umount();
+        let theirs = LoopMount::ro(&self.image());
+        let how = Compare { mtime: Mtime::Exact, symlink_mtime: Mtime::Exact, owner: true };
+        assert_same_tree(&ours, &tree_snapshot(theirs.path()), how);
+        theirs.unmount();
+        ours
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        if let Some(mut server) = self.server.take() {
+            server.kill();
+        }
+        let _already_unmounted = run(tool("umount").arg("-l").arg(self.dir()));
     }
 }

@@ -22,6 +22,13 @@ impl Scratch {
         Self::under(&target)
     }
 
+    /// In memory where the system has a place for that, else as [`Scratch::new`]. For small images
+    /// that are written and checked thousands of times.
+    pub fn in_memory() -> Self {
+        let shm = Path::new("/dev/shm");
+        if shm.is_dir() { Self::under(shm) } else { Self::new() }
+    }
+
     fn under(folder: &Path) -> Self {
         Self(tempfile::Builder::new().prefix("seawall-").tempdir_in(folder).unwrap())
     }

@@ -7,73 +7,13 @@
 
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
-use seawall_tests::{LoopMount, Proc, Run, Scratch, assert_clean, bin, mke2fs, run, tool};
+use seawall_tests::{LoopMount, Mount, Scratch, mke2fs, run, tool};
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
+use std::path::Path;
 
-const LIMIT: Duration = Duration::from_secs(120);
-
-struct Mount {
-    place: Scratch,
-    server: Option<Proc>,
-}
-
-impl Mount {
-    fn new(args: &[&str], options: &str) -> Self {
-        let place = Scratch::new();
-        mke2fs(&place.join("image"), 16 << 20, args);
-        place.dir("mnt");
-        let mut m = Self { place, server: None };
-        m.start(options);
-        m
-    }
-
-    fn start(&mut self, options: &str) {
-        let socket = self.place.join("socket");
-        let mut cmd = Command::new(bin("ext2srv"));
-        cmd.arg("mount").arg(self.image()).arg(self.dir()).arg("--socket").arg(&socket);
-        self.server = Some(Proc::serve(cmd.args(["-o", options]), &socket));
-    }
-
-    fn image(&self) -> PathBuf {
-        self.place.join("image")
-    }
-
-    fn dir(&self) -> PathBuf {
-        self.place.join("mnt")
-    }
-
-    fn at(&self, name: &str) -> PathBuf {
-        self.dir().join(name)
-    }
-
-    fn ctl(&self, words: &[&str]) -> Run {
-        run(Command::new(bin("ext2srv")).arg("ctl").arg(self.dir()).args(words))
-    }
-
-    fn umount(&mut self) {
-        run(tool("umount").arg(self.dir())).ok();
-        let mut server = self.server.take().unwrap();
-        assert_eq!(server.wait(LIMIT).code(), Some(0));
-        assert_clean(&self.image());
-    }
-
-    fn fs(&self, words: &[&str], path: &str) -> Run {
-        let target = format!("{}:{path}", self.place.join("socket").display());
-        run(Command::new(bin("seawall")).arg("fs").args(words).arg(target))
-    }
-}
-
-impl Drop for Mount {
-    fn drop(&mut self) {
-        if let Some(mut server) = self.server.take() {
-            server.kill();
-        }
-        let _already_unmounted = run(tool("umount").arg("-l").arg(self.dir()));
-    }
+fn mounted(args: &[&str], options: &str) -> Mount {
+    Mount::on(Mount::place(16 << 20, args), &["-o", options])
 }
 
 fn get(at: &Path, name: &str) -> Result<Vec<u8>, Errno> {
@@ -153,7 +93,7 @@ fn extended_attributes_as_on_the_kernels_ext2() {
         let theirs = LoopMount::with(&image.join("image"), "loop,user_xattr,acl");
         let expected = calls(theirs.path());
         theirs.unmount();
-        let mut m = Mount::new(args, "rw");
+        let mut m = mounted(args, "rw");
         assert_eq!(calls(&m.dir()), expected, "{args:?}");
         m.umount();
         let theirs = LoopMount::with(&m.image(), "loop,user_xattr,acl");
@@ -230,11 +170,11 @@ fn access_lists_as_on_the_kernels_ext2() {
     let theirs = LoopMount::with(&image.join("image"), "loop,acl");
     let expected = rights(theirs.path());
     theirs.unmount();
-    let mut m = Mount::new(&args, "rw");
+    let mut m = mounted(&args, "rw");
     assert_eq!(rights(&m.dir()), expected);
     m.umount();
     // Without: the mode says everything, and lists are kept.
-    m.start("noacl");
+    m.start(&["-o", "noacl"]);
     assert_eq!(set(&m.at("f"), "system.posix_acl_access", b""), Err(Errno::OPNOTSUPP));
     m.umount();
     let theirs = LoopMount::with(&m.image(), "loop,acl");
@@ -244,7 +184,7 @@ fn access_lists_as_on_the_kernels_ext2() {
 
 #[test]
 fn lsattr_and_chattr() {
-    let mut m = Mount::new(&[], "rw");
+    let mut m = mounted(&[], "rw");
     fs::write(m.at("f"), b"content").unwrap();
     fs::create_dir(m.at("d")).unwrap();
     let chattr = |how: &str, name: &str| run(tool("chattr").arg(how).arg(m.at(name))).ok();
@@ -283,7 +223,7 @@ fn lsattr_and_chattr() {
 
 #[test]
 fn access_times_on_the_mount() {
-    let mut m = Mount::new(&[], "rw");
+    let mut m = mounted(&[], "rw");
     let old = "2001-01-01 00:00:00";
     fs::write(m.at("f"), b"content").unwrap();
     run(tool("touch").args(["-a", "-d", old]).arg(m.at("f"))).ok();
@@ -294,7 +234,7 @@ fn access_times_on_the_mount() {
     assert!(read > 978_307_200, "relatime, and the pages were in the kernel");
     m.umount();
     // A thousand reads write nothing.
-    m.start("noatime");
+    m.start(&["-o", "noatime"]);
     run(tool("touch").args(["-a", "-d", old]).arg(m.at("f"))).ok();
     m.ctl(&["sync"]).ok();
     let written = |m: &Mount| {
@@ -312,7 +252,7 @@ fn access_times_on_the_mount() {
     assert_eq!(atime(&m), 978_307_200);
     m.umount();
     let bytes = fs::read(m.image()).unwrap();
-    m.start("ro,strictatime");
+    m.start(&["-o", "ro,strictatime"]);
     fs::read(m.at("f")).unwrap();
     assert_eq!(atime(&m), 978_307_200);
     m.umount();
@@ -321,7 +261,7 @@ fn access_times_on_the_mount() {
 
 #[test]
 fn the_reserve_on_the_mount() {
-    let mut m = Mount::new(&["-m", "10"], "resuid=1001");
+    let mut m = mounted(&["-m", "10"], "resuid=1001");
     fs::set_permissions(m.dir(), fs::Permissions::from_mode(0o777)).unwrap();
     let fill = "dd if=/dev/zero of=$1/f bs=64k 2>/dev/null; \
                 dd if=/dev/zero of=$1/f bs=1k oflag=append conv=notrunc 2>/dev/null";
@@ -339,7 +279,7 @@ fn the_reserve_on_the_mount() {
 
 #[test]
 fn without_checks_the_mounts_user_is_alone() {
-    let mut m = Mount::new(&[], "noperm");
+    let mut m = mounted(&[], "noperm");
     fs::write(m.at("f"), b"x").unwrap();
     fs::set_permissions(m.at("f"), fs::Permissions::from_mode(0o777)).unwrap();
     assert_ne!(as_user(1000, 1000, "cat $1/f 2>/dev/null", &m.dir()), "0x");
@@ -348,7 +288,7 @@ fn without_checks_the_mounts_user_is_alone() {
 
 #[test]
 fn attributes_over_the_socket() {
-    let mut m = Mount::new(&["-b", "1024", "-o", "hurd", "-O", "none,sparse_super"], "rw");
+    let mut m = mounted(&["-b", "1024", "-o", "hurd", "-O", "none,sparse_super"], "rw");
     fs::write(m.at("f"), b"x").unwrap();
     set(&m.at("f"), "gnu.translator", b"/hurd/firmlink\0/plain\0").unwrap();
     assert_eq!(m.fs(&["showtrans"], "/f").ok().stdout.trim(), "/hurd/firmlink /plain");

@@ -77,6 +77,12 @@ pub trait Volume {
     /// Why the volume cannot be written, although that was not asked for; `None` when it can.
     fn read_only_because(volume: &Self::Format) -> Option<String>;
 
+    /// What the volume says of `-o errors=`, for mounts without that option: `continue`,
+    /// `remount-ro` or `panic` (taken as `remount-ro`).
+    fn errors(_volume: &Self::Format) -> Option<&'static str> {
+        None
+    }
+
     /// Names of `-o` options of its own, which [`Volume::open`] finds in [`MountArgs::own`].
     fn own_options() -> &'static [&'static str] {
         &[]

@@ -38,15 +38,16 @@
 //! | Cancel | offset = cookie | `value` = 1 when the request was dropped | yes |
 //! | Xattr | fid, body [`Xattr`] | body [`XattrReply`] | Get, List yes; else as its name says |
 //! | Flags | fid, body: flags to set, or none | body: inode flags (`FS_*_FL`) | yes |
-//! | Allocate | later versions | EOPNOTSUPP | - |
+//! | Allocate | fid, offset, length, body [`Allocate`] | - | yes |
 //!
-//! Xattr and Flags are features of their own ([`feature`]): a server of version 1 without them
-//! answers EOPNOTSUPP.
+//! Xattr, Flags and Allocate are features of their own ([`feature`]): a server of version 1 without
+//! them answers EOPNOTSUPP.
 //!
 //! Cookies of Readdir are the client's to keep, opaque, and stable across inserts.
 
 mod attrs;
 mod bodies;
+mod space;
 
 pub use attrs::{Xattr, XattrReply};
 pub use bodies::{
@@ -54,6 +55,7 @@ pub use bodies::{
     NodeReply, Open, PolicyInfo, ReaddirReply, Rename, SiteCounters, StatsReply, Symlink, Walk,
     WalkReply,
 };
+pub use space::Allocate;
 
 use seawall_ipc::codec::body::BODY_MAX;
 use seawall_ipc::{Dialect, Inline, Limits};
@@ -66,7 +68,7 @@ use seawall_ipc::{Dialect, Inline, Limits};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u16)]
 pub enum Version {
-    /// All operations of the table above but Xattr and Allocate.
+    /// All operations of the table above but those that are features.
     V1 = 1,
 }
 
@@ -82,12 +84,14 @@ pub const MAGIC: u32 = u32::from_le_bytes(*b"SWFS");
 pub mod feature {
     /// Extended attributes.
     pub const XATTR: u64 = 1 << 0;
+    /// Space ahead of writes, and holes.
+    pub const ALLOCATE: u64 = 1 << 1;
     /// Inode flags.
     pub const FLAGS: u64 = 1 << 2;
 }
 
 /// Feature bits this version offers.
-pub const FEATURES: u64 = feature::XATTR | feature::FLAGS;
+pub const FEATURES: u64 = feature::XATTR | feature::ALLOCATE | feature::FLAGS;
 
 macro_rules! ops {
     ($($(#[$doc:meta])* $name:ident = $n:literal, $text:literal;)*) => {
@@ -156,7 +160,7 @@ ops! {
     CANCEL = 88, "Cancel";
     /// Extended attributes.
     XATTR = 89, "Xattr";
-    /// Space ahead of writes (later version).
+    /// Space ahead of writes, and holes.
     ALLOCATE = 90, "Allocate";
     /// Inode flags.
     FLAGS = 91, "Flags";
@@ -212,6 +216,7 @@ fn request_inline(op: u16) -> Inline {
         | op::RENAME
         | op::CONTROL
         | op::XATTR
+        | op::ALLOCATE
         | op::FLAGS => Inline::Body,
         op::WRITE => Inline::Payload,
         op::READ

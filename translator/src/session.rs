@@ -19,6 +19,7 @@ mod control;
 mod fids;
 mod files;
 mod names;
+mod space;
 
 pub use changes::Change;
 pub use control::not_durable;
@@ -258,6 +259,7 @@ impl Session {
             }
             op::RENAME => self.rename(host, &ctx, request.aux, &parse(&input)?),
             op::XATTR => self.xattr(host, &ctx, request.aux, &parse(&input)?),
+            op::ALLOCATE => self.allocate(host, &ctx, request, parse(&input)?),
             op::FLAGS => self.flags(host, &ctx, request.aux, parse(&input)?),
             op::FSYNC => self.fsync(host, request),
             op::SYNCFS => self.syncfs(host, request.aux),

@@ -11,9 +11,9 @@ use seawall_diskfs::{
 };
 use seawall_ipc::{Dialect, Gather, Inline, Reply, Request, decode_body, encode_body};
 use seawall_translator::protocol::{
-    Attach, Control, ControlReply, Counter, Create, DIALECT, Hello, HelloReply, Link, Mkdir, Mknod,
-    Node, NodeReply, Open, PolicyInfo, ReaddirReply, Rename, SiteCounters, StatsReply, Symlink,
-    Version, Walk, WalkReply, Xattr, XattrReply, feature, flags, op,
+    Allocate, Attach, Control, ControlReply, Counter, Create, DIALECT, Hello, HelloReply, Link,
+    Mkdir, Mknod, Node, NodeReply, Open, PolicyInfo, ReaddirReply, Rename, SiteCounters,
+    StatsReply, Symlink, Version, Walk, WalkReply, Xattr, XattrReply, feature, flags, op,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -246,10 +246,25 @@ fn bytes_of_the_features_xattr_and_flags() {
 }
 
 #[test]
+fn bytes_of_the_feature_allocate() {
+    assert_eq!(feature::ALLOCATE, 2);
+    let mut out = Out(String::new());
+    let what = [Allocate::Reserve, Allocate::ReserveKeepSize, Allocate::Punch, Allocate::Zero];
+    for what in what {
+        out.body(&format!("Allocate {what:?}"), &what);
+    }
+    let request = Request { op: op::ALLOCATE, cookie: 0x0102, aux: 7, ..Request::default() };
+    let request = Request { offset: 4096, length: 3, ..request };
+    out.request("request Allocate", request, &encode_body(&Allocate::Punch).unwrap());
+    out.reply("reply Allocate", Reply { op: op::ALLOCATE, ..Reply::default() }, b"");
+    compare(&out, "fs-v1-allocate.txt");
+}
+
+#[test]
 fn every_operation_has_its_inline_bytes() {
     let Dialect { request, reply, .. } = DIALECT;
     for n in 0..=u16::from(u8::MAX) {
-        let known = (op::HELLO..=op::CANCEL).contains(&n) || [op::XATTR, op::FLAGS].contains(&n);
+        let known = (op::HELLO..=op::FLAGS).contains(&n);
         assert_eq!(request(n) == Inline::Skip, !known, "operation {n}");
     }
     assert_eq!((request(op::WRITE), reply(op::READ)), (Inline::Payload, Inline::Payload));

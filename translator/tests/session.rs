@@ -8,7 +8,7 @@ use seawall_diskfs::{Attr, Kind, OpenFlags, SetAttr, Slice, Timestamp, XattrHow}
 use seawall_ext2::{Ext2, MkfsOptions, OpenOptions, mkfs};
 use seawall_ipc::{Request, Status, decode_body, encode_body};
 use seawall_translator::protocol::{
-    Attach, Control, ControlReply, Create, FEATURES, Hello, Link, Mkdir, NodeReply, Open,
+    Allocate, Attach, Control, ControlReply, Create, FEATURES, Hello, Link, Mkdir, NodeReply, Open,
     ReaddirReply, Walk, WalkReply, Xattr, XattrReply, flags, op,
 };
 use seawall_translator::session::{Answer, Input, Limits, Outcome, Server, Session};
@@ -308,6 +308,54 @@ fn attributes_and_flags() {
     let gone: XattrReply = body(&p.ask(op::XATTR, 1, &Xattr::Remove { name }));
     assert_eq!(gone, XattrReply::Done);
     assert_eq!(status(&p.ask(op::XATTR, 99, &Xattr::List)), Status::EBADF);
+}
+
+/// Space ahead of writes and holes; the same warm and cold.
+fn space<H: Host>(host: H) {
+    let mut p = Peer::new(host, 0);
+    assert_eq!(status(&p.create(1, b"f", RW)), Status::OK);
+    p.write(1, 0, &[7; 8192]);
+    let all = |p: &mut Peer<H>, what: Allocate, offset, length| {
+        let input = Input::Body(encode_body(&what).unwrap());
+        let request = Request { op: op::ALLOCATE, aux: 1, offset, length, ..Request::default() };
+        status(&p.send(request, input))
+    };
+    let shape = |p: &mut Peer<H>| {
+        let attr: Attr = body(&p.tell(op::GETATTR, 1));
+        (attr.size, attr.blocks)
+    };
+    assert_eq!(all(&mut p, Allocate::Punch, 0, 4096), Status::OK);
+    assert_eq!(shape(&mut p), (8192, 8));
+    assert_eq!(all(&mut p, Allocate::ReserveKeepSize, 0, 4096), Status::OK);
+    assert_eq!(shape(&mut p), (8192, 16));
+    assert_eq!(all(&mut p, Allocate::ReserveKeepSize, 0, 8193), Status::EOPNOTSUPP);
+    assert_eq!(all(&mut p, Allocate::Reserve, 8192, 10_000), Status::OK);
+    assert_eq!(shape(&mut p), (18_192, 38));
+    assert_eq!(all(&mut p, Allocate::Zero, 5000, 20_000), Status::OK);
+    assert_eq!(shape(&mut p).0, 25_000);
+    let seen = p.read(1, 0, 30_000).payload.to_vec();
+    assert!(seen.len() == 25_000 && seen[4096..5000] == [7; 904]);
+    assert!(seen[..4096].iter().chain(&seen[5000..]).all(|b| *b == 0));
+    assert_eq!(all(&mut p, Allocate::Reserve, 0, 0), Status::EINVAL);
+    assert_eq!(all(&mut p, Allocate::Reserve, u64::MAX, 2), Status::EFBIG);
+    assert_eq!(all(&mut p, Allocate::Reserve, 0, 1 << 60), Status::EFBIG);
+    assert_eq!(all(&mut p, Allocate::Reserve, 0, 9 << 20), Status::ENOSPC);
+    assert_eq!(status(&p.ask(op::ALLOCATE, 1, &9u32)), Status::EINVAL);
+    let changes = p.session.take_changes();
+    assert!(changes.iter().any(|c| matches!(c, seawall_translator::session::Change::Data(_))));
+    // Only a handle open for writing will do.
+    assert_eq!(status(&p.tell(op::CLUNK, 1)), Status::OK);
+    p.walk(1, &[b"f"], None);
+    assert_eq!(all(&mut p, Allocate::Punch, 0, 10), Status::EBADF);
+    assert_eq!(status(&p.tell(op::CLUNK, 1)), Status::OK);
+    p.walk(1, &[b"f"], Some(OpenFlags { read: true, ..OpenFlags::default() }));
+    assert_eq!(all(&mut p, Allocate::Punch, 0, 10), Status::EBADF);
+}
+
+#[test]
+fn space_is_given_and_taken() {
+    space(disk("default"));
+    space(AllMiss(disk("default")));
 }
 
 #[test]

@@ -122,6 +122,7 @@ impl Ext2 {
     ) -> Attempt<Vec<DirEntry>> {
         let (disk, _) = self.dir_run(tx, dir, inode, block, block + 1)?;
         let b = tx.read(disk, LEAF)?;
+        self.check_dir_sum(inode, &b, disk)?;
         let mut dots = Vec::new();
         let bad = self.dir_limits().walk(&b, disk, |r| {
             if r.ino == 0 {

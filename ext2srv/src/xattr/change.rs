@@ -75,8 +75,8 @@ impl Ext2 {
             Plan { body, body_changed: false, block, block_changed: false, whole: false };
         for (name, value) in list {
             let name = Name::parse(name).ok_or_else(|| FsError::unsupported("attribute name"))?;
-            if self.is_translator(&name) {
-                self.set_translator(tx, ino, &mut inode, *value)?;
+            if let Some(field) = self.hurd_field(&name) {
+                self.set_hurd_value(tx, ino, &mut inode, field, *value)?;
                 // Another system may have left one among the attributes.
                 self.plan_one(&mut plan, &inode, name, None)?;
                 continue;

@@ -6,7 +6,6 @@
 //! there (`Init`) before the inode names it (`Link`), and it is given back (`Free`) after the name
 //! is gone (`Unlink`), or with the inode.
 
-use super::names::{HURD, Name, TRANSLATOR};
 use crate::Ext2;
 use crate::inode::Inode;
 use alloc::vec::Vec;
@@ -23,10 +22,6 @@ impl Ext2 {
     /// The volume keeps translators in blocks.
     pub(crate) fn is_hurd(&self) -> bool {
         self.sb.creator_os == OS_HURD
-    }
-
-    pub(super) fn is_translator(&self, name: &Name<'_>) -> bool {
-        self.is_hurd() && name.index == HURD && name.rest == TRANSLATOR
     }
 
     /// An inode's translator block.

@@ -23,6 +23,8 @@ pub struct MountArgs {
     pub no_acl: bool,
     /// No attributes of the `user` name space.
     pub no_user_xattr: bool,
+    /// `errors=` was given: what the volume says of it does not count.
+    pub errors: bool,
     /// Options of the format's own, as (name, value).
     pub own: Vec<(String, String)>,
 }
@@ -128,11 +130,24 @@ pub(super) fn apply(list: &[String], own: &[&str], policy: &mut Policy) -> Resul
                 return Err(Usage(what).into());
             }
         }
+        args.errors |= name == "errors";
         if ["sync", "dirsync", "flush", "errors"].contains(&name) {
             policy.name = format!("{},{option}", policy.name);
         }
     }
     Ok(args)
+}
+
+/// Applies what the volume says of `errors=` where no option does; the policy's name then says so.
+/// That it says `continue` changes nothing: a policy may be stricter.
+pub(super) fn volume_errors(word: Option<&str>, args: &MountArgs, policy: &mut Policy) {
+    let said = match word.filter(|_| !args.errors) {
+        Some("remount-ro") => "errors=remount-ro",
+        Some("panic") => "errors=remount-ro (the volume says panic)",
+        _ => return,
+    };
+    policy.on_error = OnError::ReadOnly;
+    policy.name = format!("{},{said}", policy.name);
 }
 
 fn barrier(policy: &mut Policy, site: Site) {
@@ -158,6 +173,25 @@ mod tests {
         apply(&list("sync"), &[], &mut p).unwrap();
         assert_eq!(p.waited, Waited::All);
         assert_eq!(p.action(Site::NameOp, false), Action::Barrier);
+    }
+
+    #[test]
+    fn the_volume_says_what_no_option_does() {
+        let names = |option: &str| {
+            [None, Some("continue"), Some("remount-ro"), Some("panic")].map(|word| {
+                let mut p = seawall_diskfs::policy::preset("lax").unwrap();
+                let args = apply(&list(option), &[], &mut p).unwrap();
+                volume_errors(word, &args, &mut p);
+                (p.on_error, p.name)
+            })
+        };
+        let is = |on_error, name: &str| (on_error, name.to_string());
+        let (fail, ro) = (OnError::Fail, OnError::ReadOnly);
+        let panic = "lax,errors=remount-ro (the volume says panic)";
+        let ro_said = is(ro, "lax,errors=remount-ro");
+        assert_eq!(names(""), [is(fail, "lax"), is(fail, "lax"), ro_said.clone(), is(ro, panic)]);
+        assert_eq!(names("errors=continue"), [(); 4].map(|()| is(fail, "lax,errors=continue")));
+        assert_eq!(names("errors=remount-ro"), [(); 4].map(|()| ro_said.clone()));
     }
 
     #[test]

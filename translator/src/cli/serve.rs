@@ -55,6 +55,7 @@ impl Job<'_> {
         let opening = OpenOptions { read_only, exclusive, client_name, ..OpenOptions::default() };
         let mut device = open(self.store, &opening)?;
         let volume = V::open(&mut device, &mount).with_context(|| self.store.to_string())?;
+        options::volume_errors(V::errors(&volume), &mount, &mut policy);
         blocks_fit(volume.geometry().block_size, device.caps().logical)
             .map_err(|e| anyhow!("{}: {e}", self.store))?;
         let store = device.caps().read_only.then(|| "the read-only store".to_string());

@@ -3,8 +3,8 @@
 use super::pipe::{Client, Outgoing};
 use super::{ClientError, ROOT};
 use crate::protocol::{
-    Attach, Control, ControlReply, Create, Link, Mkdir, Mknod, NodeReply, Open, ReaddirReply,
-    Rename, Symlink, Walk, WalkReply, Xattr, XattrReply, flags, limit, op,
+    Allocate, Attach, Control, ControlReply, Create, Link, Mkdir, Mknod, NodeReply, Open,
+    ReaddirReply, Rename, Symlink, Walk, WalkReply, Xattr, XattrReply, flags, limit, op,
 };
 use seawall_blockdev::PageBuf;
 use seawall_diskfs::{Attr, Cred, Kind, OpenFlags, RenameFlags, SetAttr, StatFs, XattrHow};
@@ -430,6 +430,17 @@ impl Client {
     fn xattr(&mut self, fid: u32, what: &Xattr) -> Result<XattrReply> {
         let body = self.body(what)?;
         self.ask(on(op::XATTR, fid), body)
+    }
+
+    /// Gives the `len` bytes from `offset` on of an open file blocks, or takes them away.
+    ///
+    /// # Errors
+    /// ENOSPC, EFBIG; EOPNOTSUPP for what the format cannot hold; as [`Client::attach`]. A range
+    /// may then be done in part.
+    pub fn allocate(&mut self, fid: u32, (offset, len): (u64, u64), what: Allocate) -> Result<()> {
+        let body = self.body(&what)?;
+        let request = Request { offset, length: len, ..on(op::ALLOCATE, fid) };
+        self.tell(request, body).map(|_| ())
     }
 
     /// Inode flags (`FS_*_FL`), after setting them if `set` is given.
