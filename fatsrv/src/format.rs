@@ -191,7 +191,8 @@ impl Format for Fat {
             blocks: self.boot.blocks(),
             root: ROOT,
             name_max: NAME_BYTES,
-            symlink_max: 0,
+            // There are none, which a longer limit does not hide.
+            symlink_max: 4095,
             size_max: SIZE_MAX,
             read_only: self.opts.read_only,
         }

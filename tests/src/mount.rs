@@ -87,7 +87,7 @@ impl Drop for LoopMount {
     }
 }
 
-/// An image that `ext2srv mount` serves on a folder. On drop the server is killed and the mount
+/// An image that `ext2srv mount`, or `fatsrv mount`, serves on a folder. On drop the server is killed and the mount
 /// taken away: a test that failed must not leave one in the folder that is removed next.
 #[derive(Debug)]
 pub struct Mount {
@@ -95,6 +95,8 @@ pub struct Mount {
     pub place: Scratch,
     /// The server; `None` when it has ended or is nobody's child.
     pub server: Option<Proc>,
+    /// `ext2srv` or `fatsrv`.
+    pub program: &'static str,
 }
 
 impl Mount {
@@ -109,7 +111,25 @@ impl Mount {
     /// Mounts the image in such a folder. `options` are arguments of `ext2srv mount`.
     #[track_caller]
     pub fn on(place: Scratch, options: &[&str]) -> Self {
-        let mut m = Self { place, server: None };
+        let mut m = Self { place, server: None, program: "ext2srv" };
+        m.start(options);
+        m
+    }
+
+    /// As [`Mount::place`], made by mkfs.fat.
+    pub fn fat_place(size: u64, args: &[&str]) -> Scratch {
+        let place = Scratch::new();
+        let image = place.join("image");
+        std::fs::File::create(&image).unwrap().set_len(size).unwrap();
+        run(tool("mkfs.fat").args(args).arg(&image)).ok();
+        place.dir("mnt");
+        place
+    }
+
+    /// Mounts a FAT image. `options` are arguments of `fatsrv mount`.
+    #[track_caller]
+    pub fn fat(place: Scratch, options: &[&str]) -> Self {
+        let mut m = Self { place, server: None, program: "fatsrv" };
         m.start(options);
         m
     }
@@ -117,7 +137,7 @@ impl Mount {
     /// Mounts once more.
     #[track_caller]
     pub fn start(&mut self, options: &[&str]) {
-        let mut cmd = Command::new(bin("ext2srv"));
+        let mut cmd = Command::new(bin(self.program));
         cmd.arg("mount").arg(self.image()).arg(self.dir()).arg("--socket").arg(self.socket());
         self.server = Some(Proc::serve(cmd.args(options), &self.socket()));
     }
@@ -142,9 +162,9 @@ impl Mount {
         self.dir().join(name)
     }
 
-    /// `ext2srv ctl DIR WORDS`.
+    /// `PROGRAM ctl DIR WORDS`.
     pub fn ctl(&self, words: &[&str]) -> Run {
-        run(Command::new(bin("ext2srv")).arg("ctl").arg(self.dir()).args(words))
+        run(Command::new(bin(self.program)).arg("ctl").arg(self.dir()).args(words))
     }
 
     /// `seawall fs WORDS SOCKET:PATH`.
@@ -169,7 +189,7 @@ impl Mount {
         self.server.take().unwrap().wait(END).code().unwrap_or(-1)
     }
 
-    /// Unmounts; the server ends with 0 and e2fsck finds nothing.
+    /// Unmounts; the server ends with 0 and e2fsck, or fsck.fat, finds nothing.
     ///
     /// # Panics
     /// When one of these is not so.
@@ -177,7 +197,10 @@ impl Mount {
     pub fn umount(&mut self) {
         run(tool("umount").arg(self.dir())).ok();
         assert_eq!(self.wait(), 0);
-        assert_clean(&self.image());
+        match self.program {
+            "fatsrv" => drop(run(tool("fsck.fat").arg("-n").arg(self.image())).ok()),
+            _ => assert_clean(&self.image()),
+        }
     }
 
     /// Same, and the kernel's ext2 finds the same tree.

@@ -479,7 +479,7 @@ fn daemons_answer_when_they_return() {
     cmd.current_dir(place.path()).args(["mount", "image", "mnt", "--daemon"]);
     let said = run(&mut cmd).ok().stderr;
     assert!(said.contains("syncfs(2)") && said.contains("mnt"), "{said}");
-    let mut m = Mount { place, server: None };
+    let mut m = Mount { place, server: None, program: "ext2srv" };
     fs::write(m.at("f"), b"x").unwrap();
     m.ctl(&["stats"]).ok();
     m.ctl(&["shutdown"]).ok();
