@@ -116,6 +116,11 @@ impl BlockCache {
         self.block_size.max(PAGE)
     }
 
+    /// Bytes that may be held.
+    pub(crate) fn budget(&self) -> usize {
+        self.budget
+    }
+
     /// Bytes held.
     pub(crate) fn used(&self) -> usize {
         // A dirty block may keep the content that its oldest version replaced.

@@ -29,6 +29,7 @@ mod pending;
 mod plan;
 pub mod policy;
 mod site;
+mod sizes;
 mod slice;
 mod stats;
 #[cfg(any(test, feature = "testing"))]
@@ -50,6 +51,7 @@ pub use hash::{FixedHasher, HashMap};
 pub use plan::{After, IoRun, PlanId, PlanReq, Step, StepId};
 pub use policy::Policy;
 pub use site::{Site, SiteSet};
+pub use sizes::CacheSizes;
 pub use slice::Slice;
 pub use stats::{Event, FsStats, SiteStats};
 pub use ticket::{READ_AHEAD_MAX, Ticket};
