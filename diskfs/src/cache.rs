@@ -151,6 +151,20 @@ impl BlockCache {
         got
     }
 
+    /// True when the block's content is here.
+    pub(crate) fn has(&self, block: u64) -> bool {
+        self.map.get(&block).is_some_and(|e| e.cur.is_some())
+    }
+
+    /// As [`Self::get`], without a share. A miss is not counted: `get` follows.
+    pub(crate) fn look(&mut self, block: u64) -> Option<&PageBuf> {
+        let e = self.map.get_mut(&block)?;
+        e.referenced = true;
+        let buf = e.cur.as_deref()?;
+        self.hits = self.hits.saturating_add(1);
+        Some(buf)
+    }
+
     pub(crate) fn peek(&self, block: u64) -> Option<&Entry> {
         self.map.get(&block)
     }
