@@ -116,6 +116,11 @@ impl BlockCache {
         self.block_size.max(PAGE)
     }
 
+    /// Bytes that may be held.
+    pub(crate) fn budget(&self) -> usize {
+        self.budget
+    }
+
     /// Bytes held.
     pub(crate) fn used(&self) -> usize {
         // A dirty block may keep the content that its oldest version replaced.
@@ -144,6 +149,20 @@ impl BlockCache {
             self.misses = self.misses.saturating_add(1);
         }
         got
+    }
+
+    /// True when the block's content is here.
+    pub(crate) fn has(&self, block: u64) -> bool {
+        self.map.get(&block).is_some_and(|e| e.cur.is_some())
+    }
+
+    /// As [`Self::get`], without a share. A miss is not counted: `get` follows.
+    pub(crate) fn look(&mut self, block: u64) -> Option<&PageBuf> {
+        let e = self.map.get_mut(&block)?;
+        e.referenced = true;
+        let buf = e.cur.as_deref()?;
+        self.hits = self.hits.saturating_add(1);
+        Some(buf)
     }
 
     pub(crate) fn peek(&self, block: u64) -> Option<&Entry> {

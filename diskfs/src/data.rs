@@ -10,6 +10,7 @@ use crate::hash::HashMap;
 use crate::slice::Slice;
 use crate::{Extent, Ino};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec;
 use alloc::vec::Vec;
 use seawall_blockdev::Seq;
 
@@ -56,6 +57,9 @@ impl FileData {
         self.dirty.range(first..).filter_map(|s| Some((*s, self.pieces.get(s)?)))
     }
 }
+
+/// What is here of a range, ascending: (file block, blocks, bytes).
+pub(crate) type Cached = Vec<(u64, u64, Slice)>;
 
 /// A claimed range, to be written and completed.
 #[derive(Clone, Debug)]
@@ -125,11 +129,17 @@ impl DataCache {
         !self.files.contains_key(&ino)
     }
 
-    /// What is here of the block range, ascending: (file block, blocks, bytes).
-    pub(crate) fn read(&self, ino: Ino, range: Extent) -> Vec<(u64, u64, Slice)> {
+    /// What is here of the block range.
+    pub(crate) fn read(&self, ino: Ino, range: Extent) -> Cached {
         let Some(f) = self.files.get(&ino) else { return Vec::new() };
         let end = range.start.saturating_add(range.len);
-        let first = f.pieces.range(..=range.start).next_back().map_or(range.start, |(s, _)| *s);
+        let before = f.pieces.range(..=range.start).next_back();
+        if let Some((start, p)) = before
+            && end <= start.saturating_add(p.blocks)
+        {
+            return vec![(range.start, range.len, self.cut(p, range.start - start, range.len))];
+        }
+        let first = before.map_or(range.start, |(s, _)| *s);
         let mut out = Vec::new();
         for (start, p) in f.pieces.range(first..end) {
             let from = range.start.max(*start);

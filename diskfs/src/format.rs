@@ -109,6 +109,20 @@ pub trait Format: Send + 'static {
     /// Finds a name; `None` when it is absent. `dir` is a directory.
     fn lookup(&self, tx: &mut Tx<'_>, dir: Ino, name: &[u8]) -> Attempt<Option<Ino>>;
 
+    /// As [`Format::lookup`], once `check` agrees with the attributes of `dir`, which may be of any
+    /// kind. A format that finds both in one place has it in one look.
+    fn lookup_if(
+        &self,
+        tx: &mut Tx<'_>,
+        dir: Ino,
+        name: &[u8],
+        check: &mut dyn FnMut(&mut Tx<'_>, &Attr) -> Attempt<()>,
+    ) -> Attempt<Option<Ino>> {
+        let attr = self.attr(tx, dir)?;
+        check(tx, &attr)?;
+        self.lookup(tx, dir, name)
+    }
+
     /// Lists entries from `cookie` (0: start, `.` and `..` included) until `emit` returns false,
     /// which means the entry was not taken.
     fn readdir(

@@ -16,6 +16,7 @@ use crate::pending::Pending;
 use crate::plan::{After, Plan, PlanId, Running, StepId};
 use crate::policy::{Action, OnError, OnUnsupported, Reuse};
 use crate::runs::RunCache;
+use crate::sizes::CacheSizes;
 use crate::stats::{Event, FsStats};
 use crate::ticket::Ticket;
 use crate::tx::{Effects, Tx};
@@ -76,7 +77,8 @@ pub struct MountOpts {
 
 impl MountOpts {
     /// 32 MiB of metadata, 64 MiB of directory indexes (three million names), and of data the
-    /// flusher's limit plus 32 MiB. Attributes and access lists count; access times are not kept.
+    /// flusher's limit plus 32 MiB, on any machine. Attributes and access lists count; access times
+    /// are not kept.
     pub fn new(policy: Policy) -> Self {
         let data_budget = policy.flusher.limit.saturating_add(32 << 20);
         Self {
@@ -92,6 +94,12 @@ impl MountOpts {
             user_xattr: true,
             discard: false,
         }
+    }
+
+    /// With caches of metadata of these sizes.
+    #[must_use]
+    pub fn with_caches(self, sizes: CacheSizes) -> Self {
+        Self { block_budget: sizes.blocks, index_budget: sizes.index, ..self }
     }
 }
 
@@ -377,6 +385,11 @@ impl<F: Format> Fs<F> {
     /// Bytes of memory held by the caches: (metadata, data).
     pub fn memory(&self) -> (usize, u64) {
         (self.meta.cache.used(), self.data.used())
+    }
+
+    /// The most that the caches of metadata hold while not more is dirty or pinned.
+    pub fn cache_sizes(&self) -> CacheSizes {
+        CacheSizes { blocks: self.meta.cache.budget(), index: self.meta.indexes.budget }
     }
 
     /// True when the flusher should run now rather than at its interval.

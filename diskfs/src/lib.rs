@@ -31,6 +31,7 @@ mod plan;
 pub mod policy;
 mod runs;
 mod site;
+mod sizes;
 mod slice;
 mod stats;
 #[cfg(any(test, feature = "testing"))]
@@ -54,6 +55,7 @@ pub use plan::{After, IoRun, PlanId, PlanReq, Step, StepId};
 pub use policy::Policy;
 pub use runs::Run;
 pub use site::{Site, SiteSet};
+pub use sizes::CacheSizes;
 pub use slice::Slice;
 pub use stats::{Event, FsStats, SiteStats};
 pub use ticket::{READ_AHEAD_MAX, Ticket};

@@ -208,6 +208,38 @@ impl Tx<'_> {
         }
     }
 
+    /// As [`Tx::read_run`], for a look that keeps nothing: it does not pay for a share of the block.
+    pub fn view(&mut self, block: u64, run: u64, what: &'static str) -> Attempt<&[u8]> {
+        if !self.overlay.is_empty() && self.overlay.contains_key(&block) {
+            let newest = self.overlay.get(&block).and_then(|o| o.versions.last());
+            return newest.map(|(_, b)| &***b).ok_or(FsError::Bug("an empty overlay").into());
+        }
+        if !self.cache.has(block) {
+            // What is neither there nor here comes from the ticket, which keeps it.
+            self.read_run(block, run, what)?;
+            let fetched = self.ticket.pinned.get(&block).and_then(|b| b.as_deref().ok());
+            return fetched.map(|b| &**b).ok_or(FsError::Bug("a block left its ticket").into());
+        }
+        let buf = self.cache.look(block).map(|b| &**b);
+        buf.ok_or(FsError::Bug("a block left the cache").into())
+    }
+
+    /// As [`Tx::view`], for something small that is read there.
+    pub fn with<T>(
+        &mut self,
+        block: u64,
+        run: u64,
+        what: &'static str,
+        f: impl FnOnce(&[u8]) -> Result<T, FsError>,
+    ) -> Attempt<T> {
+        let changed = !self.overlay.is_empty() && self.overlay.contains_key(&block);
+        if !changed && let Some(buf) = self.cache.look(block) {
+            return Ok(f(buf)?);
+        }
+        let buf = self.read_run(block, run, what)?;
+        Ok(f(&buf)?)
+    }
+
     fn need(&mut self, block: u64, run: u64) -> Fault {
         let bs = self.block_size as u64;
         let window = self.ticket.grow_window(bs) / bs.max(1);

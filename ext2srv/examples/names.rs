@@ -8,17 +8,21 @@
 //! up to 100,000).
 //!
 //! The volume has indexed directories (half-MD4). `--linear` goes without that, and so with indexes
-//! in memory; `--no-index` without both. `--cache MIB` is the memory for metadata (32): a name and
-//! its inode take some 300 bytes, so of a million names most miss a small cache, and the figures
-//! are those of the misses.
+//! in memory; `--no-index` without both. `--cache MIB` is the memory for metadata, by default what
+//! the server would take on this machine: a name and its inode take some 300 bytes, so of a million
+//! names most miss a small cache, and the figures are those of the misses.
 #![allow(clippy::unwrap_used, reason = "a program for figures: it ends at the first fault")]
+
+// As the server.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[path = "support/ram.rs"]
 mod ram;
 
 use ram::{Rig, ctx, name, rig_with};
 use seawall_blockdev::PageBuf;
-use seawall_diskfs::{Ino, NewNode, OpenFlags, PlanReq, Slice, driver};
+use seawall_diskfs::{CacheSizes, Ino, NewNode, OpenFlags, PlanReq, Slice, driver};
 use std::time::{Duration, Instant};
 
 #[derive(Clone, Copy)]
@@ -27,8 +31,8 @@ struct How {
     tree: bool,
     /// Indexes in memory.
     index: bool,
-    /// Memory for metadata, bytes.
-    cache: usize,
+    /// Memory for metadata.
+    cache: CacheSizes,
 }
 
 fn rig(names: u64, data: bool, how: How) -> Rig {
@@ -38,10 +42,8 @@ fn rig(names: u64, data: bool, how: How) -> Rig {
     let space = inode_space + names * if data { 4096 } else { 0 } + names * 64;
     let size = ((64 << 20) + space).max(groups << 27);
     rig_with(size, names + names / 8 + 100, how.tree, |opts| {
-        opts.block_budget = how.cache;
-        if !how.index {
-            opts.index_budget = 0;
-        }
+        opts.block_budget = how.cache.blocks;
+        opts.index_budget = if how.index { how.cache.index } else { 0 };
     })
 }
 
@@ -140,11 +142,14 @@ fn files(n: u64, how: How) {
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let given = |name: &str| args.iter().position(|a| a == name);
-    let cache = given("--cache").and_then(|i| args.get(i + 1)).and_then(|a| a.parse().ok());
+    let cache = given("--cache").and_then(|i| args.get(i + 1)).and_then(|a| a.parse::<u64>().ok());
+    let share = || CacheSizes::for_memory(seawall_translator::cli::machine_memory().unwrap_or(0));
+    let cache = cache.map_or_else(share, |mib| CacheSizes::of(mib << 20));
     let value = given("--cache").map(|i| i + 1);
     let index = given("--no-index").is_none();
     let tree = index && given("--linear").is_none();
-    let how = How { tree, index, cache: cache.unwrap_or(32usize) << 20 };
+    let how = How { tree, index, cache };
+    println!("metadata cache {} MiB", cache.blocks >> 20);
     let sizes = args.iter().enumerate().filter(|(i, _)| Some(*i) != value);
     let sizes: Vec<u64> = sizes.filter_map(|(_, a)| a.parse().ok()).collect();
     let sizes = if sizes.is_empty() { vec![10_000, 100_000] } else { sizes };

@@ -8,6 +8,7 @@
 use crate::Ext2;
 use crate::inode::{FL_EXTENTS, Inode};
 use alloc::collections::BTreeSet;
+use alloc::vec;
 use alloc::vec::Vec;
 use seawall_diskfs::bytes::{put, u32_at};
 use seawall_diskfs::{
@@ -148,6 +149,33 @@ impl Ext2 {
         Ok(out)
     }
 
+    /// Where file block `at` is; `None`: in a hole.
+    pub(crate) fn map_one(&self, tx: &mut Tx<'_>, inode: &Inode, at: u64) -> Attempt<Option<u64>> {
+        if inode.flags & FL_EXTENTS != 0 {
+            let runs = self.map_extents(tx, inode, Extent { start: at, len: 1 })?;
+            return Ok(runs.first().and_then(|m| m.disk));
+        }
+        let Some(path) = self.path(at) else { return Ok(None) };
+        let mut ptr = u64::from(inode.block.get(path.slot).copied().unwrap_or(0));
+        let (mut holder, mut rest) = (0, path.rest);
+        for height in (1..=path.depth).rev() {
+            if ptr == 0 {
+                return Ok(None);
+            }
+            self.check_pointer(ptr, holder)?;
+            let below = self.span(height - 1);
+            let index = (rest / below) as usize;
+            holder = ptr;
+            ptr = u64::from(tx.with(holder, 1, WHAT, |b| u32_at(b, index * 4))?);
+            rest %= below;
+        }
+        if ptr == 0 {
+            return Ok(None);
+        }
+        self.check_pointer(ptr, holder)?;
+        Ok(Some(ptr))
+    }
+
     /// Maps `range` for reading.
     pub(crate) fn map_blocks(
         &self,
@@ -157,6 +185,10 @@ impl Ext2 {
     ) -> Attempt<Vec<Mapping>> {
         if inode.flags & FL_EXTENTS != 0 {
             return self.map_extents(tx, inode, range);
+        }
+        if range.len == 1 {
+            let disk = self.map_one(tx, inode, range.start)?;
+            return Ok(vec![Mapping { file: range.start, len: 1, disk, fresh: false }]);
         }
         let mut runs = Vec::new();
         let mut at = range.start;

@@ -82,13 +82,16 @@ impl Ext2 {
         end: u64,
     ) -> Attempt<(u64, u64)> {
         let range = Extent { start: index, len: (end - index).min(MAP_AHEAD) };
-        match self.map_blocks(tx, inode, range)?.first() {
-            Some(Mapping { len, disk: Some(disk), .. }) => Ok((*disk, *len)),
-            _ => {
-                let what = format!("directory inode {} has a hole at block {index}", dir.0);
-                Err(FsError::corrupt("block map", 0, what).into())
-            }
-        }
+        let run = if range.len == 1 {
+            self.map_one(tx, inode, index)?.map(|disk| (disk, 1))
+        } else {
+            let runs = self.map_blocks(tx, inode, range)?;
+            runs.first().and_then(|m| Some((m.disk?, m.len)))
+        };
+        run.ok_or_else(|| {
+            let what = format!("directory inode {} has a hole at block {index}", dir.0);
+            FsError::corrupt("block map", 0, what).into()
+        })
     }
 
     /// Calls `f(index, block, bytes)` for the directory's blocks in `from..to` until it returns
@@ -108,8 +111,8 @@ impl Ext2 {
                 if keep_place && at + i >= LONG_SCAN {
                     tx.set_resume(dir, at + i);
                 }
-                let b = tx.read_run(disk + i, len - i, WHAT)?;
-                if let Some(t) = f(at + i, disk + i, &b)? {
+                let (index, block) = (at + i, disk + i);
+                if let Some(t) = tx.with(block, len - i, WHAT, |b| f(index, block, b))? {
                     return Ok(Some(t));
                 }
             }
@@ -201,16 +204,22 @@ impl Ext2 {
                 return Ok(None);
             }
             let (block, _) = self.dir_run(tx, dir, inode, index, index + 1)?;
-            let b = tx.read(block, WHAT)?;
-            self.check_dir_sum(inode, &b, block)?;
-            match limits.record(&b, off, block) {
-                Ok(r) if r.ino != 0 && r.name == name => {
-                    let ino = Ino(u64::from(r.ino));
+            // 0: another name with the same hash.
+            let found = tx.with(block, 1, WHAT, |b| {
+                self.check_dir_sum(inode, b, block)?;
+                Ok(match limits.record(b, off, block) {
+                    Ok(r) if r.ino != 0 && r.name == name => Some(r.ino),
+                    Ok(r) if r.ino != 0 && name_hash(r.name) == hash => Some(0),
+                    _ => None,
+                })
+            })?;
+            match found {
+                Some(0) => {}
+                Some(ino) => {
+                    let ino = Ino(u64::from(ino));
                     return Ok(Some(Some(Spot { block, index, off, ino })));
                 }
-                // Another name with the same hash.
-                Ok(r) if r.ino != 0 && name_hash(r.name) == hash => {}
-                _ => {
+                None => {
                     tx.index_drop(dir);
                     return Ok(None);
                 }

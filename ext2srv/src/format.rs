@@ -7,8 +7,8 @@ use crate::superblock::{S_MNT_COUNT, S_MTIME, S_STATE, S_WTIME, STATE_ERROR, STA
 use alloc::vec::Vec;
 use seawall_diskfs::bytes::{put, u16_at};
 use seawall_diskfs::{
-    Attempt, Attr, DirEntry, Extent, Format, Geometry, Ino, Mapping, NewNode, Refused, RenameFlags,
-    SetAttr, SetTime, Stage, StatFs, Timestamp, Tx, Unlinked,
+    Attempt, Attr, DirEntry, Extent, Format, Geometry, Ino, Kind, Mapping, NewNode, Refused,
+    RenameFlags, SetAttr, SetTime, Stage, StatFs, Timestamp, Tx, Unlinked,
 };
 
 /// With more groups than this, mounting does not look at every descriptor, and the free space that
@@ -114,6 +114,21 @@ impl Format for Ext2 {
 
     fn lookup(&self, tx: &mut Tx<'_>, dir: Ino, name: &[u8]) -> Attempt<Option<Ino>> {
         let inode = self.dir_inode(tx, dir)?;
+        Ok(self.find(tx, dir, &inode, name)?.map(|s| s.ino))
+    }
+
+    fn lookup_if(
+        &self,
+        tx: &mut Tx<'_>,
+        dir: Ino,
+        name: &[u8],
+        check: &mut dyn FnMut(&mut Tx<'_>, &Attr) -> Attempt<()>,
+    ) -> Attempt<Option<Ino>> {
+        let inode = self.inode(tx, dir)?;
+        check(tx, &inode.attr(dir, self.sb.block_size))?;
+        if inode.kind != Kind::Dir {
+            return Err(Refused::NotDir.into());
+        }
         Ok(self.find(tx, dir, &inode, name)?.map(|s| s.ino))
     }
 

@@ -76,8 +76,7 @@ impl Ext2 {
             return Err(FsError::Bug("group number past the last group").into());
         }
         let (block, off, ahead) = self.desc_place(index);
-        let b = tx.read_run(block, ahead, WHAT)?;
-        let d = slice(&b, off, self.sb.desc_size as usize)?;
+        let d = slice(tx.view(block, ahead, WHAT)?, off, self.sb.desc_size as usize)?;
         let sum = self.desc_checksum(index, d)?;
         if sum.is_some_and(|s| u16_at(d, BG_CHECKSUM) != Ok(s)) {
             let what = format!("checksum of group {index} is wrong");

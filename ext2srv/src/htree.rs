@@ -267,9 +267,11 @@ impl Ext2 {
         let limits = self.dir_limits();
         loop {
             let (disk, _) = self.dir_run(tx, dir, inode, path.leaf, path.leaf + 1)?;
-            let b = tx.read(disk, LEAF)?;
-            self.check_dir_sum(inode, &b, disk)?;
-            if let Some((off, ino)) = limits.find(&b, disk, name)? {
+            let found = tx.with(disk, 1, LEAF, |b| {
+                self.check_dir_sum(inode, b, disk)?;
+                limits.find(b, disk, name)
+            })?;
+            if let Some((off, ino)) = found {
                 let ino = Ino(u64::from(ino));
                 return Ok(Some(Some(Spot { block: disk, index: path.leaf, off, ino })));
             }

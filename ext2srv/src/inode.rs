@@ -9,9 +9,14 @@ use crate::features::{
     INCOMPAT_64BIT, INCOMPAT_EXTENTS, INCOMPAT_LARGE_DIR, RO_COMPAT_DIR_NLINK, RO_COMPAT_HUGE_FILE,
 };
 use alloc::format;
-use seawall_diskfs::bytes::{put, slice, slice_mut, u16_at, u32_at};
+use seawall_diskfs::bytes::{put, slice, slice_mut, u32_at};
 use seawall_diskfs::{Attempt, Attr, Change, FsError, Ino, Kind, Refused, Site, Stage, Timestamp};
 use seawall_diskfs::{Tx, bytes};
+use zerocopy::little_endian::{U16, U32};
+
+mod raw;
+
+use raw::{RawExtra, RawInode};
 
 const WHAT: &str = "inode";
 /// The root directory.
@@ -72,35 +77,24 @@ pub(crate) struct Inode {
     pub(crate) sums: Option<u32>,
 }
 
-fn decode_time(
-    b: &[u8],
-    secs_at: usize,
-    extra_at: usize,
-    fits: bool,
-) -> Result<Timestamp, FsError> {
-    let low = i64::from(u32_at(b, secs_at)?.cast_signed());
-    let extra = if fits { u32_at(b, extra_at)? } else { 0 };
+fn decode_time(low: U32, extra: U32, fits: bool) -> Timestamp {
+    let low = i64::from(low.get().cast_signed());
+    let extra = if fits { extra.get() } else { 0 };
     // Two bits widen the seconds, thirty are nanoseconds; more than a second is garbage.
     let secs = low + (i64::from(extra & 3) << 32);
-    Ok(Timestamp { secs, nanos: (extra >> 2).min(999_999_999) })
+    Timestamp { secs, nanos: (extra >> 2).min(999_999_999) }
 }
 
-fn encode_time(
-    b: &mut [u8],
-    secs_at: usize,
-    extra_at: usize,
-    fits: bool,
-    t: Timestamp,
-) -> Result<(), FsError> {
-    let most = if fits { i64::from(i32::MAX) + (3 << 32) } else { i64::from(i32::MAX) };
+/// Puts a time into its field, and what does not fit there into the wider inode's, if it is there.
+fn encode_time(field: &mut U32, extra: Option<&mut U32>, t: Timestamp) {
+    let most = i64::from(i32::MAX) + if extra.is_some() { 3 << 32 } else { 0 };
     let secs = t.secs.clamp(i64::from(i32::MIN), most);
     let low = secs as i32;
-    put(b, secs_at, &low.to_le_bytes())?;
-    if fits {
+    field.set(low.cast_unsigned());
+    if let Some(extra) = extra {
         let epoch = (((secs - i64::from(low)) >> 32) & 3) as u32;
-        put(b, extra_at, &(epoch | t.nanos << 2).to_le_bytes())?;
+        extra.set(epoch | t.nanos << 2);
     }
-    Ok(())
 }
 
 impl Inode {
@@ -159,122 +153,99 @@ impl Inode {
     /// Reads an inode's bytes; `None` when it is not in use. `huge` is the feature `huge_file`,
     /// `inodes` the highest number: a deletion time up to it is a link of the orphan list, and the
     /// inode is in use.
+    #[inline]
     pub(crate) fn decode(
         b: &[u8],
         huge: bool,
         block_size: u32,
         inodes: u32,
     ) -> Result<Option<Self>, &'static str> {
-        Self::decode_fields(b, huge, block_size, inodes)
-            .unwrap_or(Err("inode lies outside its block"))
-    }
-
-    #[allow(clippy::type_complexity, reason = "outer: field access; inner: verdict")]
-    fn decode_fields(
-        b: &[u8],
-        huge: bool,
-        block_size: u32,
-        inodes: u32,
-    ) -> Result<Result<Option<Self>, &'static str>, FsError> {
-        let raw_mode = u16_at(b, 0x00)?;
-        let links = u16_at(b, 0x1A)?;
-        let dtime = u32_at(b, 0x14)?;
+        let (raw, extra) = RawInode::split(b).ok_or("inode lies outside its block")?;
+        let (raw_mode, links, dtime) = (raw.mode.get(), raw.links.get(), raw.dtime.get());
         if links == 0 && (raw_mode == 0 || dtime > inodes) {
-            return Ok(Ok(None));
+            return Ok(None);
         }
-        let Some(kind) = Kind::from_mode(u32::from(raw_mode)) else {
-            return Ok(Err("mode names no kind of node"));
-        };
-        let flags = u32_at(b, 0x20)?;
-        let extra_isize = if b.len() > 128 { u16_at(b, 0x80)? } else { 0 };
+        let kind = Kind::from_mode(u32::from(raw_mode)).ok_or("mode names no kind of node")?;
+        let flags = raw.flags.get();
+        let extra_isize = extra.map_or(0, |e| e.extra_isize.get());
         if usize::from(extra_isize) > b.len() - 128 || extra_isize % 4 != 0 {
-            return Ok(Err("i_extra_isize does not fit the inode"));
+            return Err("i_extra_isize does not fit the inode");
         }
-        let mut size = u64::from(u32_at(b, 0x04)?);
-        if kind == Kind::File {
-            size |= u64::from(u32_at(b, 0x6C)?) << 32;
-        }
-        let mut sectors = u64::from(u32_at(b, 0x1C)?);
+        let high = if kind == Kind::File { raw.size_high.get() } else { 0 };
+        let mut sectors = u64::from(raw.sectors.get());
         if huge {
-            sectors |= u64::from(u16_at(b, 0x74)?) << 32;
+            sectors |= u64::from(raw.sectors_high.get()) << 32;
             if flags & FL_HUGE_FILE != 0 {
                 sectors = sectors.saturating_mul(u64::from(block_size / 512));
             }
         }
-        let mut block = [0; 15];
-        for (i, p) in block.iter_mut().enumerate() {
-            *p = u32_at(b, 0x28 + i * 4)?;
-        }
-        let wide = |low: usize, high: usize| -> Result<u32, FsError> {
-            Ok(u32::from(u16_at(b, low)?) | u32::from(u16_at(b, high)?) << 16)
+        let wide = |low: U16, high: U16| u32::from(low.get()) | u32::from(high.get()) << 16;
+        let time = |low: U32, part: fn(&RawExtra) -> U32, end: u16| {
+            decode_time(low, extra.map_or(U32::ZERO, part), extra_isize >= end)
         };
-        let btime = match extra_isize {
-            20.. => Some(decode_time(b, 0x90, 0x94, extra_isize >= 24)?),
-            _ => None,
-        };
-        Ok(Ok(Some(Self {
+        let born = extra.filter(|_| extra_isize >= 20);
+        Ok(Some(Self {
             kind,
             mode: raw_mode & 0o7777,
-            uid: wide(0x02, 0x78)?,
-            gid: wide(0x18, 0x7A)?,
-            size,
-            atime: decode_time(b, 0x08, 0x8C, extra_isize >= 16)?,
-            ctime: decode_time(b, 0x0C, 0x84, extra_isize >= 8)?,
-            mtime: decode_time(b, 0x10, 0x88, extra_isize >= 12)?,
-            btime,
+            uid: wide(raw.uid, raw.uid_high),
+            gid: wide(raw.gid, raw.gid_high),
+            size: u64::from(raw.size.get()) | u64::from(high) << 32,
+            atime: time(raw.atime, |e| e.atime_extra, 16),
+            ctime: time(raw.ctime, |e| e.ctime_extra, 8),
+            mtime: time(raw.mtime, |e| e.mtime_extra, 12),
+            btime: born.map(|e| decode_time(e.crtime, e.crtime_extra, extra_isize >= 24)),
             dtime,
             links,
             sectors,
             flags,
-            block,
-            generation: u32_at(b, 0x64)?,
-            file_acl: u64::from(u32_at(b, 0x68)?),
+            block: raw.block.map(U32::get),
+            generation: raw.generation.get(),
+            file_acl: u64::from(raw.file_acl.get()),
             extra_isize,
             huge,
             translator: false,
             sums: None,
-        })))
+        }))
     }
 
     /// Puts the inode over its bytes on disk.
     pub(crate) fn encode(&self, b: &mut [u8]) -> Result<(), FsError> {
-        let halves = |v: u32| ((v as u16).to_le_bytes(), ((v >> 16) as u16).to_le_bytes());
-        put(b, 0x00, &(self.kind.mode_bits() as u16 | self.mode).to_le_bytes())?;
-        let (low, high) = halves(self.uid);
-        put(b, 0x02, &low)?;
-        put(b, 0x78, &high)?;
-        put(b, 0x04, &(self.size as u32).to_le_bytes())?;
-        if b.len() > 128 {
-            put(b, 0x80, &self.extra_isize.to_le_bytes())?;
+        let (raw, extra) = RawInode::split_mut(b).ok_or(FsError::Bug("no room for an inode"))?;
+        let halves = |v: u32| (U16::new(v as u16), U16::new((v >> 16) as u16));
+        raw.mode.set(self.kind.mode_bits() as u16 | self.mode);
+        (raw.uid, raw.uid_high) = halves(self.uid);
+        (raw.gid, raw.gid_high) = halves(self.gid);
+        raw.size.set(self.size as u32);
+        let (mut atime, mut ctime, mut mtime) = (None, None, None);
+        if let Some(e) = extra {
+            e.extra_isize.set(self.extra_isize);
+            if let Some(t) = self.btime
+                && self.fits(20)
+            {
+                encode_time(&mut e.crtime, self.fits(24).then_some(&mut e.crtime_extra), t);
+            }
+            atime = self.fits(16).then_some(&mut e.atime_extra);
+            ctime = self.fits(8).then_some(&mut e.ctime_extra);
+            mtime = self.fits(12).then_some(&mut e.mtime_extra);
         }
-        encode_time(b, 0x08, 0x8C, self.fits(16), self.atime)?;
-        encode_time(b, 0x0C, 0x84, self.fits(8), self.ctime)?;
-        encode_time(b, 0x10, 0x88, self.fits(12), self.mtime)?;
-        if let Some(t) = self.btime
-            && self.fits(20)
-        {
-            encode_time(b, 0x90, 0x94, self.fits(24), t)?;
-        }
-        put(b, 0x14, &self.dtime.to_le_bytes())?;
-        let (low, high) = halves(self.gid);
-        put(b, 0x18, &low)?;
-        put(b, 0x7A, &high)?;
-        put(b, 0x1A, &self.links.to_le_bytes())?;
-        put(b, 0x1C, &(self.sectors as u32).to_le_bytes())?;
+        encode_time(&mut raw.atime, atime, self.atime);
+        encode_time(&mut raw.ctime, ctime, self.ctime);
+        encode_time(&mut raw.mtime, mtime, self.mtime);
+        raw.dtime.set(self.dtime);
+        raw.links.set(self.links);
+        raw.sectors.set(self.sectors as u32);
         let mut flags = self.flags;
         if self.huge {
             // The count of units always fits: no file that is written here has 2^48 of them.
-            put(b, 0x74, &((self.sectors >> 32) as u16).to_le_bytes())?;
+            raw.sectors_high.set((self.sectors >> 32) as u16);
             flags &= !FL_HUGE_FILE;
         }
-        put(b, 0x20, &flags.to_le_bytes())?;
-        for (i, p) in self.block.iter().enumerate() {
-            put(b, 0x28 + i * 4, &p.to_le_bytes())?;
-        }
-        put(b, 0x64, &self.generation.to_le_bytes())?;
-        put(b, 0x68, &(self.file_acl as u32).to_le_bytes())?;
+        raw.flags.set(flags);
+        raw.block = self.block.map(U32::new);
+        raw.generation.set(self.generation);
+        raw.file_acl.set(self.file_acl as u32);
         if self.kind == Kind::File {
-            put(b, 0x6C, &((self.size >> 32) as u32).to_le_bytes())?;
+            raw.size_high.set((self.size >> 32) as u32);
         }
         Ok(())
     }
@@ -391,33 +362,40 @@ impl Ext2 {
     /// Reads any inode, one of the reserved ones too; `None` when it is not in use.
     pub(crate) fn special_inode(&self, tx: &mut Tx<'_>, ino: Ino) -> Attempt<Option<Inode>> {
         let (block, off) = self.inode_place(tx, ino)?;
-        let buf = tx.read(block, WHAT)?;
-        let raw = slice(&buf, off, usize::from(self.sb.inode_size))?;
-        let huge = self.ro_compat(RO_COMPAT_HUGE_FILE);
         let wrong = |what: &str| FsError::corrupt(WHAT, block, format!("inode {}: {what}", ino.0));
-        let inode = Inode::decode(raw, huge, self.sb.block_size, self.sb.inodes).map_err(wrong)?;
+        // In one piece: each function that an inode passes through copies it.
+        let b = slice(tx.view(block, 1, WHAT)?, off, usize::from(self.sb.inode_size))?;
+        let huge = self.ro_compat(RO_COMPAT_HUGE_FILE);
+        let inode = Inode::decode(b, huge, self.sb.block_size, self.sb.inodes).map_err(wrong)?;
         let Some(mut inode) = inode else { return Ok(None) };
-        inode.sums = self.inode_sums(raw, ino).map_err(wrong)?;
-        if inode.flags & FL_EXTENTS != 0 && !self.incompat(INCOMPAT_EXTENTS) {
-            return Err(wrong("extents without the feature").into());
+        inode.sums = self.inode_sums(b, ino).map_err(wrong)?;
+        let (raw, _) = RawInode::split(b).ok_or_else(|| wrong("outside its block"))?;
+        self.complete(&mut inode, raw).map_err(wrong)?;
+        if inode.kind == Kind::Dir && inode.size > u64::from(u32::MAX) {
+            return Err(FsError::unsupported("a directory of 4 GiB or more").into());
         }
-        if inode.flags & FL_INLINE_DATA != 0 {
-            return Err(wrong("inline data without the feature").into());
-        }
-        if self.incompat(INCOMPAT_64BIT) {
-            inode.file_acl |= u64::from(u16_at(raw, 0x76)?) << 32;
-        }
-        if inode.kind == Kind::Dir && self.incompat(INCOMPAT_LARGE_DIR) {
-            inode.size |= u64::from(u32_at(raw, 0x6C)?) << 32;
-            if inode.size > u64::from(u32::MAX) {
-                return Err(FsError::unsupported("a directory of 4 GiB or more").into());
-            }
-        }
-        inode.translator = self.is_hurd() && u32_at(raw, 0x24)? != 0;
         if inode.size > self.size_max() {
             return Err(wrong("size is above what the format can hold").into());
         }
         Ok(Some(inode))
+    }
+
+    /// What only the volume's features say of an inode's bytes.
+    fn complete(&self, inode: &mut Inode, raw: &RawInode) -> Result<(), &'static str> {
+        if inode.flags & FL_EXTENTS != 0 && !self.incompat(INCOMPAT_EXTENTS) {
+            return Err("extents without the feature");
+        }
+        if inode.flags & FL_INLINE_DATA != 0 {
+            return Err("inline data without the feature");
+        }
+        if self.incompat(INCOMPAT_64BIT) {
+            inode.file_acl |= u64::from(raw.file_acl_high.get()) << 32;
+        }
+        if inode.kind == Kind::Dir && self.incompat(INCOMPAT_LARGE_DIR) {
+            inode.size |= u64::from(raw.size_high.get()) << 32;
+        }
+        inode.translator = self.is_hurd() && raw.osd1 != U32::ZERO;
+        Ok(())
     }
 
     /// Most links of an inode.

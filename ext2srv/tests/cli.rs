@@ -135,3 +135,45 @@ fn errors_are_answered_as_the_volume_or_the_option_says() {
         assert_eq!(std::fs::read(m.at("before")).unwrap(), b"x");
     }
 }
+
+/// A number of `ctl SOCKET stats --json`.
+fn counter(socket: &Path, name: &str) -> u64 {
+    let json = run(ext2srv().arg("ctl").arg(socket).args(["stats", "--json"])).ok().stdout;
+    let at = json.find(&format!("\"{name}\"")).unwrap_or_else(|| panic!("{name}: {json}"));
+    let value = json[at..].split("\"value\": ").nth(1).unwrap();
+    value.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap()
+}
+
+#[test]
+fn the_cache_of_metadata_is_as_large_as_asked() {
+    const MIB: u64 = 1 << 20;
+    let dir = Scratch::new();
+    let (image, socket) = (dir.join("image"), dir.join("socket"));
+    mke2fs(&image, 16 << 20, &[]);
+    let serve = |options: &[&str]| {
+        let mut cmd = ext2srv();
+        cmd.arg("serve").arg(&image).arg("--socket").arg(&socket).args(options);
+        cmd
+    };
+    let budgets = |options: &[&str]| {
+        let mut server = Proc::serve(&mut serve(options), &socket);
+        let seen =
+            (counter(&socket, "metadata cache budget"), counter(&socket, "directory index budget"));
+        assert!(counter(&socket, "metadata cache bytes") <= seen.0);
+        assert!(counter(&socket, "directory index bytes") <= seen.1);
+        server.terminate();
+        assert!(server.wait(Duration::from_secs(60)).success(), "{}", server.stderr());
+        seen
+    };
+    assert_eq!(budgets(&["-o", "cache=64M"]), (64 * MIB, 16 * MIB));
+    assert_eq!(budgets(&["-o", "ro,cache=1G"]), (1024 * MIB, 256 * MIB), "no limit but one's own");
+    assert_eq!(budgets(&["-o", "cache=64M,cache=5000"]), (4 * MIB, MIB), "the floor");
+    let (blocks, index) = budgets(&[]);
+    assert!((32 * MIB..=512 * MIB).contains(&blocks) && index == blocks / 4, "{blocks}, {index}");
+
+    for wrong in ["cache", "cache=", "cache=much", "cache=-64M", "cache=99999999999T"] {
+        let seen = run(&mut serve(&["-o", wrong])).exits(2);
+        assert!(seen.stderr.contains(&format!("-o {wrong}: ")), "{seen}");
+        assert_eq!(seen.stderr.lines().count(), 1, "{seen}");
+    }
+}

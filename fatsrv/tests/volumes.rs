@@ -144,8 +144,8 @@ fn the_label_is_the_roots() {
         let mut image = Image { label: *b"BOOTLABEL  ", ..Image::new(16, 5000) };
         let slots = hello(&mut image);
         image.root(&[&slot, &slots]);
-        let mut rules = Rules::default();
-        rules.codepage = seawall_fat::codepage::CodePage::by_name("850").unwrap();
+        let codepage = seawall_fat::codepage::CodePage::by_name("850").unwrap();
+        let rules = Rules { codepage, ..Rules::default() };
         let data = image.bytes();
         let fs = engine_on(&data, OpenOptions { rules, ..OpenOptions::default() }).unwrap();
         let dev = seawall_blockdev::Numbered::new(seawall_diskfs::testing::MemDev::new(data));

@@ -4,6 +4,7 @@
 //! entry into the data cache, so a client that dies half way has written nothing. A read is a plan:
 //! the host moves the bytes, and freed blocks are not given out while the plan lives.
 
+use crate::data::Cached;
 use crate::flags::{FL_APPEND, FL_IMMUTABLE, FL_SYNC};
 use crate::fs::{Done, Fs};
 use crate::plan::After;
@@ -108,8 +109,14 @@ impl<F: Format> Fs<F> {
             return Ok(Done::plain(empty));
         }
         let range = self.blocks_of(offset, len)?;
-        let maps = self.look(ctx, ticket, |f, tx| f.map(tx, ino, range))?;
-        let segments = self.segments(ino, range, &maps);
+        let cached = self.data.read(ino, range);
+        let here: u64 = cached.iter().map(|(_, blocks, _)| *blocks).sum();
+        let maps = match here == range.len {
+            // What is in memory needs no place on the disk.
+            true => Vec::new(),
+            false => self.look(ctx, ticket, |f, tx| f.map(tx, ino, range))?,
+        };
+        let segments = self.segments(range, cached, &maps);
         let bytes = |v: u64| usize::try_from(v).map_err(|_| overflow());
         let plan = ReadPlan {
             window: bytes(range.len.saturating_mul(self.bs()))?,
@@ -121,10 +128,9 @@ impl<F: Format> Fs<F> {
         Ok(Done::plain(plan))
     }
 
-    fn segments(&self, ino: Ino, range: Extent, maps: &[Mapping]) -> Vec<Segment> {
+    fn segments(&self, range: Extent, cached: Cached, maps: &[Mapping]) -> Vec<Segment> {
         let bs = self.bs();
         let to_bytes = |blocks: u64| usize::try_from(blocks.saturating_mul(bs)).unwrap_or(0);
-        let cached = self.data.read(ino, range);
         let mut out = Vec::new();
         let end = range.start.saturating_add(range.len);
         let mut at = range.start;

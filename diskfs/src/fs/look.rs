@@ -45,13 +45,19 @@ impl<F: Format> Fs<F> {
     ) -> Attempt<Done<Attr>> {
         self.check_name(name)?;
         let attr = self.look(ctx, ticket, |f, tx| {
-            let d = dir_attr(f, tx, dir)?;
-            may(f, tx, ctx, &d, X)?;
-            let ino = match name {
-                b"." => dir,
-                b".." => f.parent(tx, dir)?,
-                _ => f.lookup(tx, dir, name)?.ok_or(Fault::from(Refused::NotFound))?,
+            let mut check = |tx: &mut Tx<'_>, d: &Attr| {
+                if d.kind != Kind::Dir {
+                    return Err(Refused::NotDir.into());
+                }
+                may(f, tx, ctx, d, X)
             };
+            if name != b"." && name != b".." {
+                let found = f.lookup_if(tx, dir, name, &mut check)?;
+                return f.attr(tx, found.ok_or(Fault::from(Refused::NotFound))?);
+            }
+            let d = f.attr(tx, dir)?;
+            check(tx, &d)?;
+            let ino = if name == b"." { dir } else { f.parent(tx, dir)? };
             f.attr(tx, ino)
         })?;
         Ok(Done::plain(attr))

@@ -4,6 +4,7 @@ use super::Usage;
 use anyhow::Result;
 use seawall_diskfs::policy::{Action, ClosePolicy, OnError, Policy, SitePolicy, Waited, When};
 use seawall_diskfs::{Atime, AtimeOpts, Site};
+use seawall_store::name::parse_size;
 use std::format;
 use std::string::{String, ToString};
 use std::vec::Vec;
@@ -25,11 +26,13 @@ pub struct MountArgs {
     pub no_user_xattr: bool,
     /// `errors=` was given: what the volume says of it does not count.
     pub errors: bool,
+    /// Memory for blocks of metadata, bytes. `None`: a share of the machine's.
+    pub cache: Option<u64>,
     /// Options of the format's own, as (name, value).
     pub own: Vec<(String, String)>,
 }
 
-const COMMON: [&str; 19] = [
+const COMMON: [&str; 20] = [
     "defaults",
     "ro",
     "rw",
@@ -48,6 +51,7 @@ const COMMON: [&str; 19] = [
     "noacl",
     "user_xattr",
     "nouser_xattr",
+    "cache",
     "errors",
 ];
 
@@ -123,6 +127,10 @@ pub(super) fn apply(list: &[String], own: &[&str], policy: &mut Policy) -> Resul
                 let what = format!("-o {option}: there are continue and remount-ro");
                 return Err(Usage(what).into());
             }
+            _ if name == "cache" => {
+                let size = parse_size(value).map_err(|e| Usage(format!("-o {option}: {e}")))?;
+                args.cache = Some(size);
+            }
             _ if own.contains(&name) => args.own.push((name.to_string(), value.to_string())),
             _ => {
                 let known = COMMON.iter().chain(own.iter()).copied().collect::<Vec<_>>().join(", ");
@@ -192,6 +200,22 @@ mod tests {
         assert_eq!(names(""), [is(fail, "lax"), is(fail, "lax"), ro_said.clone(), is(ro, panic)]);
         assert_eq!(names("errors=continue"), [(); 4].map(|()| is(fail, "lax,errors=continue")));
         assert_eq!(names("errors=remount-ro"), [(); 4].map(|()| ro_said.clone()));
+    }
+
+    #[test]
+    fn a_cache_has_a_size() {
+        let mut p = seawall_diskfs::policy::preset("default").unwrap();
+        let mut read = |text: &str| apply(&list(text), &[], &mut p);
+        assert_eq!(read("ro").unwrap().cache, None);
+        for (text, size) in [("cache=64M", 64 << 20), ("cache=1G,cache=4096", 4096), ("cache=0", 0)]
+        {
+            assert_eq!(read(text).unwrap().cache, Some(size), "{text}");
+        }
+        for text in ["cache", "cache=", "cache=big", "cache=-1", "cache=1.5G", "cache=99999999T"] {
+            let e = read(text).unwrap_err();
+            assert!(e.is::<Usage>() && e.to_string().starts_with(&format!("-o {text}: ")), "{e}");
+        }
+        assert_eq!(p.name, "default");
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! `serve STORE --socket PATH [--mount DIR]`.
 
-use super::{Serve, Usage, Volume, options, policy};
+use super::{Serve, Usage, Volume, memory, options, policy};
 use crate::fuse;
 use crate::server::{Device, Places, ServeOptions, serve};
 use crate::session::not_durable;
 use anyhow::{Context, Result, anyhow, bail};
 use seawall_blockdev::BlockDev;
 use seawall_diskfs::driver::{self, Blocking};
-use seawall_diskfs::{Atime, Ctx, Format, Fs, MountOpts};
+use seawall_diskfs::{Atime, CacheSizes, Ctx, Format, Fs, MountOpts};
 use seawall_store::cli::say;
 use seawall_store::{OpenOptions, open};
 use std::path::{Path, PathBuf};
@@ -72,7 +72,7 @@ impl Job<'_> {
             discard: mount.discard,
             acl: !mount.no_acl,
             user_xattr: !mount.no_user_xattr,
-            ..MountOpts::new(policy)
+            ..MountOpts::new(policy).with_caches(cache_sizes(mount.cache))
         };
         let fs = Fs::new(volume, caps, seqs, opts).with_context(|| self.store.to_string())?;
 
@@ -144,6 +144,12 @@ fn describe<F: Format, D: BlockDev>(fs: Fs<F>, dev: D) -> (Fs<F>, D, Option<Stri
     let ctx = Ctx::default();
     let what = driver::run(&mut host, &ctx, |fs, t| fs.describe(&ctx, t));
     (host.fs, host.dev, what.unwrap_or_default())
+}
+
+/// What was asked for, else a share of the machine's memory.
+fn cache_sizes(asked: Option<u64>) -> CacheSizes {
+    let share = || CacheSizes::for_memory(memory::machine_memory().unwrap_or(0));
+    asked.map_or_else(share, CacheSizes::of)
 }
 
 /// Refuses a volume that the store cannot be asked for block by block.

@@ -223,7 +223,7 @@ fn stats<F: Format>(fs: &Fs<F>) -> StatsReply {
             syncs_failed: c.syncs_failed,
         })
         .collect();
-    let (meta, data) = fs.memory();
+    let ((meta, data), sizes) = (fs.memory(), fs.cache_sizes());
     let counter = |name: &str, value: u64| Counter { name: name.to_string(), value };
     StatsReply {
         policy: fs.policy().name.clone(),
@@ -244,6 +244,9 @@ fn stats<F: Format>(fs: &Fs<F>) -> StatsReply {
             counter("dirty data bytes", s.dirty_bytes),
             counter("dirty blocks", s.dirty_blocks),
             counter("metadata cache bytes", meta as u64),
+            counter("metadata cache budget", sizes.blocks as u64),
+            counter("directory index bytes", s.index_bytes),
+            counter("directory index budget", sizes.index as u64),
             counter("data cache bytes", data),
             counter("open handles", fs.open_handles() as u64),
             counter("acknowledged sequence", fs.seqs().acked.0),
