@@ -1,5 +1,5 @@
 //! Damaged volumes: clear errors in bounded time, nothing freed twice, nobody else's bytes.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 #[path = "common/image.rs"]
 mod image;

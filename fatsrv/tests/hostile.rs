@@ -1,6 +1,6 @@
 //! Seeded damage: whatever a volume says, an operation ends with a result or one clear error, in
 //! bounded time, and nothing is written where the volume is not.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 #[path = "common/image.rs"]
 mod image;
