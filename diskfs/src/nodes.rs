@@ -22,6 +22,10 @@ pub(crate) struct Node {
     pub(crate) handles: u32,
     /// Its changes, and its names, are in epochs up to this one.
     pub(crate) need: Epoch,
+    /// The same without what only gave storage back: after this epoch nothing older reaches the
+    /// storage that it has lost. Else a file that is emptied and filled again would open an epoch
+    /// each time.
+    pub(crate) reached: Epoch,
     /// Sequence of the last write of its data, or of its own metadata.
     pub(crate) seq: Seq,
     /// Something of the inode changed since its last fsync or a full pass (the Hurd's dirty flag).
@@ -86,7 +90,7 @@ impl Nodes {
     /// The inode's state, made from the floor when it is unknown.
     pub(crate) fn entry(&mut self, ino: Ino) -> &mut Node {
         let (seq, need) = self.floor;
-        self.map.entry(ino).or_insert_with(|| Node { seq, need, ..Node::default() })
+        self.map.entry(ino).or_insert_with(|| Node { seq, need, reached: need, ..Node::default() })
     }
 
     /// A new inode: nothing of an earlier owner of the number counts.
@@ -97,6 +101,11 @@ impl Nodes {
     /// (sequence, epoch) that must be durable for the inode to be.
     pub(crate) fn needs(&self, ino: Ino) -> (Seq, Epoch) {
         self.map.get(&ino).map_or(self.floor, |n| (n.seq, n.need))
+    }
+
+    /// Epoch after which the storage that the inode loses now may be given back.
+    pub(crate) fn reached(&self, ino: Ino) -> Epoch {
+        self.map.get(&ino).map_or(self.floor.1, |n| n.reached)
     }
 
     pub(crate) fn forget(&mut self, ino: Ino) {

@@ -79,6 +79,7 @@ impl OverlayBlock {
 pub(crate) struct Effects {
     pub(crate) freed: Vec<Extent>,
     pub(crate) freed_inodes: Vec<Ino>,
+    pub(crate) frees_of: Vec<Ino>,
     pub(crate) fresh: Vec<Ino>,
     pub(crate) touched: Vec<Ino>,
     pub(crate) named: Vec<(Ino, Ino)>,
@@ -332,6 +333,16 @@ impl Tx<'_> {
             self.overlay.remove(&b);
         }
         self.effects.freed.push(run);
+    }
+
+    /// What this transaction does at [`Stage::Free`] takes storage from an inode: it is durable
+    /// after everything that was noted for the inode before ([`Tx::touch`]), such as the removal of
+    /// its name by an earlier transaction. For formats that note nothing in the inode itself when
+    /// they free its storage.
+    pub fn frees_of(&mut self, ino: Ino) {
+        if !self.effects.frees_of.contains(&ino) {
+            self.effects.frees_of.push(ino);
+        }
     }
 
     /// Gives an inode number back.

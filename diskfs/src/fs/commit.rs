@@ -13,6 +13,15 @@ const HINTS_MAX: usize = 65_536;
 /// Directories whose change counters are kept.
 const DIR_CHANGES_MAX: usize = 65_536;
 
+/// First epochs that stages may go to because of what earlier transactions did.
+struct From {
+    /// A name does not come before what its node needs: a new one may stand in a block that is in
+    /// no epoch yet, while the node's storage is in one that is still to be written.
+    link: Epoch,
+    /// Storage is given back after everything that was noted for its node.
+    free: Epoch,
+}
+
 impl<F: Format> Fs<F> {
     /// Commits and says what the policy wants before the caller hears of it.
     pub(crate) fn commit(&mut self, staged: Staged, site: Site) -> Option<After> {
@@ -46,12 +55,20 @@ impl<F: Format> Fs<F> {
         }
         self.stats.file_blocks = self.stats.file_blocks.saturating_add(effects.file_blocks);
         self.stats.file_runs = self.stats.file_runs.saturating_add(effects.file_runs);
-        let last = if self.policy.ordered() {
-            self.place_ordered(&overlay)
+        let (last, reached) = if self.policy.ordered() {
+            let need = |ino: Ino| self.nodes.needs(ino).1;
+            let links = effects.named.iter().map(|(_, ino)| need(*ino));
+            let frees = effects.frees_of.iter().map(|ino| self.nodes.reached(*ino).next());
+            let from = From {
+                link: links.max().unwrap_or_default(),
+                free: frees.max().unwrap_or_default(),
+            };
+            self.place_ordered(&overlay, from)
         } else {
-            self.place_unordered(&overlay)
+            let last = self.place_unordered(&overlay);
+            (last, last)
         };
-        self.note(&effects, last);
+        self.note(&effects, last, reached);
         self.hold_freed(&effects, last);
         for s in effects.sites.iter() {
             self.stats.count(s, |c| c.hits = c.hits.saturating_add(1));
@@ -85,21 +102,36 @@ impl<F: Format> Fs<F> {
     }
 
     /// `Init` goes to the oldest open epoch. Each other stage goes to the first one that is not
-    /// older than any block it touches and is later than the stages before it.
-    fn place_ordered(&mut self, overlay: &BTreeMap<u64, OverlayBlock>) -> Epoch {
+    /// older than any block it touches and is later than the stages before it. Returns the last
+    /// epoch used, and the last one before `Free`.
+    fn place_ordered(
+        &mut self,
+        overlay: &BTreeMap<u64, OverlayBlock>,
+        from: From,
+    ) -> (Epoch, Epoch) {
         let open = self.meta.cache.epochs.open;
         let mut last = open;
+        let mut reached = open;
         let mut floor = open;
         if let Some(e) = self.place_init(overlay, open) {
             floor = e.next();
             last = e;
+            reached = e;
         }
         for stage in [Stage::Prepare, Stage::Link, Stage::Unlink, Stage::Free] {
             // Preparing has nothing before it but what it shares an epoch with.
-            let from = if stage == Stage::Prepare { open } else { floor };
+            let from = match stage {
+                Stage::Prepare => open,
+                Stage::Link => floor.max(from.link),
+                Stage::Free => floor.max(from.free),
+                _ => floor,
+            };
             if let Some(e) = self.place_stage(overlay, stage, from) {
                 floor = floor.max(e.next());
                 last = last.max(e);
+                if stage != Stage::Free {
+                    reached = last;
+                }
             }
         }
         for (block, o) in overlay {
@@ -116,7 +148,7 @@ impl<F: Format> Fs<F> {
                 last = last.max(epoch);
             }
         }
-        last
+        (last, reached)
     }
 
     fn place_init(&mut self, overlay: &BTreeMap<u64, OverlayBlock>, open: Epoch) -> Option<Epoch> {
@@ -167,10 +199,11 @@ impl<F: Format> Fs<F> {
         Some(epoch)
     }
 
-    fn note(&mut self, effects: &Effects, last: Epoch) {
+    fn note(&mut self, effects: &Effects, last: Epoch, reached: Epoch) {
         for ino in &effects.touched {
             let n = self.nodes.entry(*ino);
             n.need = n.need.max(last);
+            n.reached = n.reached.max(reached);
             n.inode_dirty = true;
         }
         for (dir, ino) in &effects.named {
