@@ -440,8 +440,14 @@ impl Fat {
     }
 
     /// Takes an entry away, with its long name.
-    pub(crate) fn remove(&self, tx: &mut Tx<'_>, dir: &Dir, hit: &Hit) -> Attempt<()> {
-        let change = Change { site: Site::Dirent, stage: Stage::Unlink, owner: Some(dir.ino) };
+    pub(crate) fn remove(
+        &self,
+        tx: &mut Tx<'_>,
+        dir: &Dir,
+        hit: &Hit,
+        stage: Stage,
+    ) -> Attempt<()> {
+        let change = Change { site: Site::Dirent, stage, owner: Some(dir.ino) };
         let bs = self.block_bytes();
         for slot in hit.found.first..=hit.found.slot {
             let pos = self.slot_pos(tx, dir, slot)?;

@@ -5,7 +5,8 @@
 //! * A new directory's cluster, with its dots, and its chain come before the entry that names it;
 //!   else the entry names whatever the cluster held.
 //! * A rename writes the new entry before the old one goes: power loss leaves both names or either,
-//!   never none. Where the new name exists, its entry takes over the node in one slot, which is
+//!   never none. A directory's `..` changes between the two, so that one of its names agrees with
+//!   it. Where the new name exists, its entry takes over the node in one slot, which is
 //!   written as a whole.
 //! * An entry goes before its clusters are free, so no entry points to a free cluster.
 
@@ -158,7 +159,7 @@ impl Fat {
             self.set_subdirs(tx, ino, None);
             self.count_subdirs(tx, parent, -1);
         }
-        self.remove(tx, &dir, &hit)?;
+        self.remove(tx, &dir, &hit, Stage::Unlink)?;
         self.lost_entry(tx, ino, &hit.found.raw, Some(hit.pos));
         tx.touch(ino);
         self.stamp_dir(tx, parent)?;
@@ -194,7 +195,9 @@ impl Fat {
             self.count_subdirs(tx, a.ino, -1);
             self.count_subdirs(tx, b.ino, 1);
         }
-        self.remove(tx, &a, &source)?;
+        // The name that `..` agrees with is there at any time: new name, `..`, old name.
+        let away = if is_dir && a.ino != b.ino { Stage::Free } else { Stage::Unlink };
+        self.remove(tx, &a, &source, away)?;
         self.moved(tx, ino, Some(source.pos), pos);
         tx.touch(ino);
         tx.named(to.0, ino);

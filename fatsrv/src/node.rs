@@ -285,7 +285,7 @@ impl Fat {
         let pos = start.ok_or(FsError::Bug("a directory's cluster"))? + SLOT;
         let mut raw = RawEntry::from_bytes(&self.slot_at(tx, pos)?);
         raw.set_first_cluster(dir_cluster(parent).unwrap_or(0), self.wide());
-        let change = Change { site: Site::Dirent, stage: Stage::Link, owner: Some(ino) };
+        let change = Change { site: Site::Dirent, stage: Stage::Unlink, owner: Some(ino) };
         self.put_slot(tx, pos, &raw.to_bytes(), change)
     }
 }

@@ -1,8 +1,10 @@
 //! A file's size and its chain.
 //!
-//! A file shrinks from its start outward: its entry and the entry of its last cluster are changed
-//! first, then what was cut off is given back in steps. Power loss in between leaves clusters that
-//! belong to nobody, which a checker gives back.
+//! A file grows from its end: new clusters, then the chain to them, then the size. It shrinks the
+//! other way: the size, then the end of the chain, then what was cut off is given back in steps.
+//! Power loss in between leaves a chain that is longer than the size, or clusters that belong to
+//! nobody; a checker gives both back. The size is never longer than the chain, and no chain leads
+//! to a free cluster.
 
 use crate::Fat;
 use crate::chain::Walked;
@@ -127,9 +129,8 @@ impl Fat {
             at += u64::from(run.len);
         }
         tx.touch(ino);
-        if start == 0 {
-            self.put_node(tx, &node, Stage::Link)?;
-        }
+        // The size grows after the chain; in an entry that begins a chain both are one write.
+        self.put_node(tx, &node, if start == 0 { Stage::Link } else { Stage::Unlink })?;
         Ok(maps)
     }
 
@@ -199,13 +200,10 @@ impl Fat {
     fn cut(&self, tx: &mut Tx<'_>, node: &mut Node, size: u64) -> Attempt<Option<u32>> {
         let keep = size.div_ceil(u64::from(self.boot.cluster));
         let start = self.start(&node.raw);
-        let first = match (keep.checked_sub(1), node.place) {
-            (None, _) => (start != 0).then_some(start),
-            (Some(last), _) => match self.walk(tx, node.ino, start, last)? {
-                Walked::Covers(run) => {
-                    let last = run.place(last).ok_or(FsError::Bug("a cluster of a chain"))?;
-                    self.cut_behind(tx, node.ino, last as u32)?
-                }
+        let last = match keep.checked_sub(1) {
+            None => None,
+            Some(at) => match self.walk(tx, node.ino, start, at)? {
+                Walked::Covers(run) => run.place(at).map(|c| c as u32),
                 Walked::Empty | Walked::Ends(_) => None,
             },
         };
@@ -219,8 +217,16 @@ impl Fat {
             node.raw.set_first_cluster(0, self.wide());
         }
         if node.raw != old {
+            // Before the chain ends earlier.
+            self.put_node(tx, node, if keep == 0 { Stage::Unlink } else { Stage::Link })?;
+        }
+        let first = match (keep, last) {
+            (0, _) => (start != 0).then_some(start),
+            (_, Some(last)) => self.cut_behind(tx, node.ino, last)?,
+            (_, None) => None,
+        };
+        if node.raw != old || first.is_some() {
             tx.touch(node.ino);
-            self.put_node(tx, node, Stage::Unlink)?;
         }
         tx.drop_window(node.ino);
         Ok(first)

@@ -304,6 +304,7 @@ impl Fat {
             at = next;
         }
         let change = Change { site: Site::FatTable, stage: Stage::Free, owner: Some(owner) };
+        tx.frees_of(owner);
         let per = self.boot.cluster_blocks();
         for run in runs {
             self.set_entries(tx, run.first, run.len, change, |_| 0)?;
