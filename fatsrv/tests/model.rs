@@ -520,10 +520,6 @@ impl Run {
                 v.ctx.now.secs += 3;
                 let op = next_op(&m, &mut r, ghosts.len(), self.far);
                 results.push(self.step(&mut v, &mut m, &mut ghosts, &op));
-                if std::env::var_os("DBG").is_some() {
-                    eprintln!("{op:?} {}", results.last().unwrap());
-                    compare(&mut v, &mut m);
-                }
                 mutations += usize::from(op.changes());
                 if mutations % self.check_each == 0 && op.changes() && ghosts.is_empty() {
                     v.settle().unwrap();
