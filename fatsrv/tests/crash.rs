@@ -8,7 +8,7 @@
 //!
 //! Promised: no cluster is reached from two names (but for the two names of a rename under way), no
 //! entry leads to a free cluster, what fsync acknowledged is there. Not promised, as FAT has no
-//! journal: see `docs/fat-crash.md`.
+//! journal: see `docs/fat.md`.
 
 // Tests throughout: a panic is how one fails.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
