@@ -33,6 +33,9 @@ const SPACE_DIR: u8 = 11;
 /// Memo space: the last number given out of [`EXTRA`].
 const SPACE_LAST: u8 = 12;
 
+/// Slots at a directory's start that may hold its dots.
+const DOTS_WITHIN: u64 = 4;
+
 const WHAT: &str = "directory entry";
 
 /// Where a node's entry is.
@@ -269,21 +272,32 @@ impl Fat {
     /// The directory that a directory's `..` names.
     pub(crate) fn parent_of(&self, tx: &mut Tx<'_>, dir: &Dir) -> Attempt<Ino> {
         let Some(start) = dir.start.filter(|_| dir.ino != ROOT) else { return Ok(ROOT) };
-        let pos = self.boot.cluster_start(start).ok_or(FsError::Bug("a directory's cluster"))?;
-        let raw = RawEntry::from_bytes(&self.slot_at(tx, pos + SLOT)?);
-        if raw.name != entry::DOT_DOT || !raw.is_dir() {
-            let block = pos / u64::from(self.boot.block_size);
-            let what = format!("the directory at cluster {start} has no `..`");
-            return Err(FsError::corrupt(WHAT, block, what).into());
-        }
+        let (_, raw) = self.dot_dot(tx, start)?;
         Ok(self.dir_at(self.start(&raw)))
+    }
+
+    /// The `..` of the directory that begins at a cluster, and its place on the volume. It is the
+    /// second slot, but some writers give the dots long names: then it is among the first slots.
+    fn dot_dot(&self, tx: &mut Tx<'_>, start: u32) -> Attempt<(u64, RawEntry)> {
+        let first = self.boot.cluster_start(start).ok_or(FsError::Bug("a directory's cluster"))?;
+        let slots = (u64::from(self.boot.cluster) / SLOT).min(DOTS_WITHIN);
+        for n in [1].into_iter().chain(0..slots) {
+            let pos = first + n * SLOT;
+            let slot = self.slot_at(tx, pos)?;
+            let raw = RawEntry::from_bytes(&slot);
+            if raw.name == entry::DOT_DOT && raw.is_dir() {
+                return Ok((pos, raw));
+            }
+        }
+        let block = first / u64::from(self.boot.block_size);
+        let what = format!("the directory at cluster {start} has no `..`");
+        Err(FsError::corrupt(WHAT, block, what).into())
     }
 
     /// Makes a directory's `..` name another directory.
     pub(crate) fn set_parent(&self, tx: &mut Tx<'_>, ino: Ino, parent: Ino) -> Attempt<()> {
-        let start = dir_cluster(ino).and_then(|c| self.boot.cluster_start(c));
-        let pos = start.ok_or(FsError::Bug("a directory's cluster"))? + SLOT;
-        let mut raw = RawEntry::from_bytes(&self.slot_at(tx, pos)?);
+        let start = dir_cluster(ino).ok_or(FsError::Bug("a directory's cluster"))?;
+        let (pos, mut raw) = self.dot_dot(tx, start)?;
         raw.set_first_cluster(dir_cluster(parent).unwrap_or(0), self.wide());
         let change = Change { site: Site::Dirent, stage: Stage::Unlink, owner: Some(ino) };
         self.put_slot(tx, pos, &raw.to_bytes(), change)
