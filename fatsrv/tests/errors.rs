@@ -4,10 +4,10 @@
 // Tests throughout: a panic is how one fails.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
-#[path = "common/reader.rs"]
-mod reader;
 #[path = "common/volume.rs"]
 mod common;
+#[path = "common/reader.rs"]
+mod reader;
 
 use common::{Mem, Res, assert_clean, in_memory, mkfs_fat};
 use reader::look;

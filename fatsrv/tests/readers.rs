@@ -36,10 +36,11 @@ fn sample() -> Tree {
     let mut add = |p: String, n: Option<usize>| {
         t.insert(p, n.map(|n| pattern(n, n as u64)));
     };
-    for d in ["/DIR", "/a directory", "/a directory/deeper", "/\u{fc}nicode", "/empty place"] {
+    for d in ["/DIR", "/a directory", "/a directory/deeper", "/\u{fc}nicode names", "/empty place"]
+    {
         add(d.to_string(), None);
     }
-    for (i, d) in ["", "/DIR", "/a directory", "/a directory/deeper", "/\u{fc}nicode"]
+    for (i, d) in ["", "/DIR", "/a directory", "/a directory/deeper", "/\u{fc}nicode names"]
         .into_iter()
         .enumerate()
     {
@@ -48,7 +49,7 @@ fn sample() -> Tree {
         add(format!("{d}/Long name with spaces {i}.html"), Some(5000 + i));
         add(format!("{d}/Long name with spaces {i}.htm"), Some(20_000 * i));
         add(format!("{d}/Stra\u{df}e \u{65e5}\u{672c} {i}"), Some(100));
-        add(format!("{d}/{}", "x".repeat(200)), Some(1));
+        add(format!("{d}/{}", "x".repeat(150)), Some(1));
     }
     for i in 0..70 {
         add(format!("/a directory/deeper/number {i} of many"), Some(i));
