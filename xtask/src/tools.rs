@@ -14,14 +14,19 @@ use std::path::Path;
 
 /// Program, and the Debian package that brings it.
 const PROGRAMS: &[(&str, &str)] = &[
+    ("blkid", "util-linux"),
     ("chattr", "e2fsprogs"),
     ("debugfs", "e2fsprogs"),
     ("dumpe2fs", "e2fsprogs"),
     ("e2fsck", "e2fsprogs"),
+    ("file", "file"),
+    ("fsck.fat", "dosfstools"),
     ("git", "git"),
     ("losetup", "mount"),
     ("lsattr", "e2fsprogs"),
+    ("mcopy", "mtools"),
     ("mke2fs", "e2fsprogs"),
+    ("mkfs.fat", "dosfstools"),
     ("mount", "mount"),
     ("setpriv", "util-linux"),
     ("tune2fs", "e2fsprogs"),
