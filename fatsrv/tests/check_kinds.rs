@@ -290,8 +290,7 @@ fn what_is_wrong_is_named_with_its_place() {
 #[test]
 fn memory_is_bounded() {
     let image = sample(Fat16);
-    let mut dev =
-        seawall_blockdev::Numbered::new(seawall_diskfs::testing::MemDev::new(image.data.clone()));
+    let mut dev = Numbered::new(Bytes(image.data.clone()));
     let options = CheckOptions { memory: 4096, ..CheckOptions::default() };
     let e = check(&mut dev, &options, &mut |_| {}).unwrap_err();
     assert!(e.to_string().contains("in 4096 bytes of memory"), "{e}");
