@@ -15,7 +15,7 @@ fn mkfs_makes_what_it_says() {
     let name = dir.join("image").display().to_string();
     let args = ["mkfs", &name, "--size", "64M", "--label", "Sea wall", "--uuid", "12ab-CD34"];
     let said = fatsrv(&args).ok().stdout;
-    let want = format!("{name}: FAT16, 67108864 bytes (64M), clusters of 2048, 12AB-CD34\n");
+    let want = format!("{name}: FAT16, 67108864 bytes (64 MiB), clusters of 2048, 12AB-CD34\n");
     assert_eq!(said, want);
     let seen = run(tool("blkid").args(["-p", "-o", "export", &name])).ok().stdout;
     for line in ["LABEL=SEA\\ WALL", "UUID=12AB-CD34", "VERSION=FAT16"] {

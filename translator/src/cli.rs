@@ -297,7 +297,10 @@ pub fn run<V: Volume>(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         .bin_name(V::PROGRAM)
         .about(format!("Serves {} filesystems, makes them, and talks to a server.", V::FORMAT))
         .mut_subcommand("mkfs", mkfs::only_of::<V>);
-    let parsed = command.try_get_matches_from(args).and_then(|m| Cli::from_arg_matches(&m));
+    let parsed = command.try_get_matches_from(args).and_then(|m| {
+        mkfs::refuse_others::<V>(&m)?;
+        Cli::from_arg_matches(&m)
+    });
     let cli = match parsed {
         Ok(cli) => cli,
         Err(usage) => return print_usage(&usage),

@@ -3,6 +3,9 @@
 use super::{Mkfs, Usage, Volume, print};
 use crate::server::now;
 use anyhow::{Context, Result, bail};
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, Command};
 use seawall_blockdev::{BlockDev, DevError, Tag};
 use seawall_diskfs::Timestamp;
 use seawall_store::cli::say;
@@ -90,19 +93,30 @@ pub(super) fn media(text: &str) -> Result<u8, String> {
 /// Options that every format takes.
 const COMMON: [&str; 6] = ["store", "size", "label", "uuid", "verbose", "help"];
 
-/// Of another format: parsed for all servers, so that one structure holds them, and always wrong.
-fn refused(_: &str) -> Result<u32, String> {
-    Err("an option of another format".into())
+fn takes<V: Volume>(id: &str) -> bool {
+    COMMON.contains(&id) || V::MKFS_OPTIONS.contains(&id)
+}
+
+/// An option of another format: parsed for all servers, so that one structure holds them, and
+/// always wrong.
+pub(super) fn refuse_others<V: Volume>(matches: &ArgMatches) -> Result<(), clap::Error> {
+    let Some(given) = matches.subcommand_matches("mkfs") else { return Ok(()) };
+    let all = Mkfs::augment_args(Command::new("mkfs"));
+    let ids = all.get_arguments().map(|arg| arg.get_id().as_str());
+    for id in ids.filter(|id| !takes::<V>(id)) {
+        if given.value_source(id) == Some(ValueSource::CommandLine) {
+            let what = format!("--{} is no option of {}\n", id.replace('_', "-"), V::FORMAT);
+            return Err(clap::Error::raw(ErrorKind::UnknownArgument, what));
+        }
+    }
+    Ok(())
 }
 
 /// The command without the options that are another format's.
-pub(super) fn only_of<V: Volume>(command: clap::Command) -> clap::Command {
+pub(super) fn only_of<V: Volume>(command: Command) -> Command {
     let command = command.mut_args(|arg| {
-        let id = arg.get_id().as_str();
-        if COMMON.contains(&id) || V::MKFS_OPTIONS.contains(&id) {
-            return arg;
-        }
-        arg.hide(true).num_args(0..).value_parser(refused)
+        let other = !takes::<V>(arg.get_id().as_str());
+        arg.hide(other)
     });
     if !V::SERIAL {
         return command;
