@@ -198,7 +198,7 @@ fn a_chain_longer_than_a_file_is_not_read() {
 
 #[test]
 fn names() {
-    found(&ALL, &[Kind::NameBad], &|i| i.put(i.slot(EMPTY) + 2, &[b'*']));
+    found(&ALL, &[Kind::NameBad], &|i| i.put(i.slot(EMPTY) + 2, b"*"));
     found(&ALL, &[Kind::NameBad], &|i| i.put(i.slot(EMPTY) + 12, &[0x20]));
     found(&ALL, &[Kind::NameTwice], &|i| i.put(i.slot(EMPTY), BIG));
     found(&ALL, &[Kind::NameSame], &|i| {
@@ -247,7 +247,7 @@ fn labels() {
         let at = (dir..).step_by(32).find(|at| i.data[*at] == 0).unwrap();
         i.put(at, &slot);
     });
-    found(&ALL, &[Kind::LabelBad], &|i| i.put(label(i) + 1, &[b'*']));
+    found(&ALL, &[Kind::LabelBad], &|i| i.put(label(i) + 1, b"*"));
     found(&ALL, &[Kind::LabelBootOnly], &|i| i.put(label(i), &[0xE5]));
     found(&ALL, &[Kind::LabelDiffers], &|i| i.put_boot(in_boot(i), b"OTHER      "));
     // No extended boot record.

@@ -66,7 +66,7 @@ impl Check<'_> {
         self.dirs.push(Dir { parent: 0, start, clusters, name: Box::default() });
         let mut index = 0;
         while index < self.dirs.len() {
-            if index % 64 == 0 {
+            if index.is_multiple_of(64) {
                 self.tell("directories", index as u64, self.dirs.len() as u64);
             }
             self.read_dir(index)?;

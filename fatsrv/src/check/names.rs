@@ -52,7 +52,7 @@ impl Names {
         rules: &Rules,
         budget: &mut Budget,
     ) -> Result<(), FsError> {
-        if self.short.len() % STEP == 0 {
+        if self.short.len().is_multiple_of(STEP) {
             budget.take(STEP as u64, size_of::<([u8; 11], u32)>() + 2 * size_of::<(u64, u32)>())?;
         }
         self.short.push((*name, slot));

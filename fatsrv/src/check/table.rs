@@ -59,7 +59,7 @@ impl Table {
                 let at = n * 3 / 2;
                 let byte = |at: usize| u32::from(piece.get(at).copied().unwrap_or(0));
                 let both = byte(at) | byte(at + 1) << 8;
-                if n % 2 == 0 { both & 0xFFF } else { both >> 4 }
+                if n.is_multiple_of(2) { both & 0xFFF } else { both >> 4 }
             }
             FatType::Fat16 => array_at(piece, n * 2).map_or(0, |b| u16::from_le_bytes(b).into()),
             FatType::Fat32 => array_at(piece, n * 4).map_or(0, u32::from_le_bytes) & 0x0FFF_FFFF,
