@@ -4,6 +4,12 @@
 //! A report keeps a bounded number of findings and counts the rest: a hostile image can have one
 //! for each of its bits.
 
+mod bits;
+mod reader;
+
+pub use bits::{Bits, Budget, pieces};
+pub use reader::Reader;
+
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt::Display;
@@ -40,7 +46,7 @@ impl Severity {
 pub struct Place {
     /// Inode number.
     pub inode: Option<u64>,
-    /// Filesystem block.
+    /// Filesystem block, or what the format has in its place (a cluster).
     pub block: Option<u64>,
     /// Block group, or what the format has in its place.
     pub group: Option<u32>,
@@ -54,6 +60,37 @@ pub trait Finding: Display {
     fn kind(&self) -> &'static str;
     /// Where it is.
     fn place(&self) -> Place;
+}
+
+/// The kinds of finding of a format, one a line: `Name = Severity, "stable_name", "what is wrong";`
+#[macro_export]
+macro_rules! check_kinds {
+    ($($name:ident = $severity:ident, $slug:literal, $text:literal;)*) => {
+        /// A kind of finding.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[allow(missing_docs, reason = "each kind's text is its documentation")]
+        pub enum Kind { $($name,)* }
+
+        impl Kind {
+            /// Every kind, in the order in which a check meets them.
+            pub const ALL: &[Kind] = &[$(Kind::$name,)*];
+
+            /// How bad it is.
+            pub fn severity(self) -> $crate::check::Severity {
+                match self { $(Kind::$name => $crate::check::Severity::$severity,)* }
+            }
+
+            /// Its stable name.
+            pub fn name(self) -> &'static str {
+                match self { $(Kind::$name => $slug,)* }
+            }
+
+            /// What is wrong.
+            pub fn text(self) -> &'static str {
+                match self { $(Kind::$name => $text,)* }
+            }
+        }
+    };
 }
 
 /// A finding whose format is forgotten: for whoever only shows it.

@@ -18,7 +18,6 @@
 //! nothing explains is told. Later parts leave out what an earlier finding already explains.
 
 mod bitmaps;
-mod bits;
 mod blocks;
 mod connect;
 mod dirs;
@@ -27,8 +26,8 @@ mod geometry;
 mod groups;
 mod htree;
 mod inodes;
+mod nodes;
 mod raw;
-mod reader;
 mod special;
 mod tree;
 mod xattr;
@@ -37,14 +36,13 @@ pub use finding::{Finding, Kind};
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
-use bits::{Bits, Budget, Nodes};
 use connect::Dir;
 use geometry::Geo;
 use groups::Desc;
-use reader::Reader;
+use nodes::Nodes;
 use seawall_blockdev::{BlockDev, PageBuf};
 use seawall_diskfs::FsError;
-use seawall_diskfs::check::{KEEP, Progress, Report};
+use seawall_diskfs::check::{Bits, Budget, KEEP, Progress, Reader, Report};
 
 /// Bounds of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -28,6 +28,8 @@ impl Volume for Ext2Server {
     type Format = Ext2;
     const PROGRAM: &'static str = "ext2srv";
     const FORMAT: &'static str = "ext2";
+    const MKFS_OPTIONS: &'static [&'static str] =
+        &["block_size", "inode_size", "inodes", "features", "journal"];
 
     fn open(dev: &mut dyn BlockDev, args: &MountArgs) -> Result<Ext2, FsError> {
         let caps = dev.caps();

@@ -192,11 +192,9 @@ impl Raw {
         Ok(Self { sector, per_cluster, reserved, fats, root_slots, fat_sectors, total, fat32 })
     }
 
-    /// Sectors of the fixed root directory.
+    /// Sectors of the fixed root directory. FAT32 has none, but where the field is not 0 everybody
+    /// leaves room for one.
     fn root_sectors(&self) -> u64 {
-        if self.fat32 {
-            return 0;
-        }
         (u64::from(self.root_slots) * SLOT).div_ceil(u64::from(self.sector))
     }
 

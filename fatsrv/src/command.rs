@@ -1,17 +1,20 @@
 //! The `fatsrv` command, as a function: the shared command line of the servers over this engine.
 
-use crate::boot::{BOOT_BYTES, Boot};
+use crate::boot::{BOOT_BYTES, Boot, FatType};
+use crate::check::{CheckOptions, check};
 use crate::codepage::CodePage;
-use crate::name::Shortname;
+use crate::label::label_from;
+use crate::name::{Rules, Shortname};
 use crate::time::Zone;
-use crate::{Fat, HEAD_BYTES, OpenOptions};
+use crate::{Fat, HEAD_BYTES, MkfsOptions, OpenOptions, mkfs};
 use seawall_blockdev::{BlockDev, PageBuf, ReadRun, Tag};
 use seawall_diskfs::FsError;
-use seawall_translator::cli::{self, MkfsArgs, MountArgs, Volume};
+use seawall_diskfs::check::{Item, Progress, Report};
+use seawall_translator::cli::{self, CheckArgs, MkfsArgs, MountArgs, Volume};
 use std::ffi::OsString;
 use std::format;
 use std::process::ExitCode;
-use std::string::{String, ToString};
+use std::string::String;
 
 /// `-o` options of this format, as Linux names them.
 const OPTIONS: [&str; 17] = [
@@ -34,7 +37,39 @@ const OPTIONS: [&str; 17] = [
     "uni_xlate",
 ];
 
+/// Bytes of a sector unless told, and unless the device's blocks are larger.
+const SECTOR: u64 = 512;
+/// What a volume may leave unused without a word: less than a track.
+const MOST_SLACK: u64 = 64 << 10;
+
 struct FatServer;
+
+fn mkfs_options(logical: u32, args: &MkfsArgs) -> Result<MkfsOptions, FsError> {
+    let [a, b, c, d, ..] = args.uuid;
+    let mut opts = MkfsOptions::new(args.size, u32::from_be_bytes([a, b, c, d]), args.time);
+    opts.fat = match args.fat {
+        Some(12) => Some(FatType::Fat12),
+        Some(16) => Some(FatType::Fat16),
+        Some(32) => Some(FatType::Fat32),
+        Some(n) => return Err(FsError::unsupported(format!("FAT{n}"))),
+        None => None,
+    };
+    let sector = args.sector_size.unwrap_or(SECTOR.max(u64::from(logical)));
+    opts.sector = u32::try_from(sector).unwrap_or(u32::MAX);
+    opts.sectors_per_cluster = args.sectors_per_cluster;
+    opts.fats = args.fats.unwrap_or(opts.fats);
+    opts.reserved = args.reserved_sectors;
+    opts.root_entries = args.root_entries;
+    opts.hidden = args.hidden_sectors.unwrap_or(0);
+    opts.media = args.media;
+    if let Some(text) = args.label.as_deref().filter(|l| !l.is_empty()) {
+        let label = label_from(text, &Rules::default().codepage);
+        let rule = "up to 11 bytes, without \"*+,./:;<=>?[\\]|";
+        let wrong = |_| FsError::unsupported(format!("the label \"{text}\"; it has {rule}"));
+        opts.label = Some(label.map_err(wrong)?);
+    }
+    Ok(opts)
+}
 
 /// The process's umask, which Linux takes for the files of a mount. Read where that does not change
 /// it.
@@ -119,6 +154,17 @@ impl Volume for FatServer {
     type Format = Fat;
     const PROGRAM: &'static str = "fatsrv";
     const FORMAT: &'static str = "FAT";
+    const MKFS_OPTIONS: &'static [&'static str] = &[
+        "fat",
+        "sector_size",
+        "sectors_per_cluster",
+        "fats",
+        "reserved_sectors",
+        "root_entries",
+        "hidden_sectors",
+        "media",
+    ];
+    const SERIAL: bool = true;
 
     fn open(dev: &mut dyn BlockDev, args: &MountArgs) -> Result<Fat, FsError> {
         let sector = read_at::<BOOT_BYTES>(dev, 0)?;
@@ -143,8 +189,32 @@ impl Volume for FatServer {
         Fat::open(boot, head, fsinfo.as_ref(), options)
     }
 
-    fn mkfs(_dev: &mut dyn BlockDev, _args: &MkfsArgs) -> Result<String, FsError> {
-        Err(FsError::unsupported("mkfs of FAT".to_string()))
+    fn mkfs(dev: &mut dyn BlockDev, args: &MkfsArgs) -> Result<String, FsError> {
+        let opts = mkfs_options(dev.caps().logical, args)?;
+        let boot = mkfs(dev, &opts)?;
+        let bytes = boot.total_sectors * u64::from(boot.sector);
+        let (name, size) = (boot.fat_type.name(), cli::format_size(bytes));
+        let serial = boot.serial.unwrap_or(0);
+        let (cluster, high, low) = (boot.cluster, serial >> 16, serial & 0xFFFF);
+        Ok(format!("{name}, {bytes} bytes ({size}), clusters of {cluster}, {high:04X}-{low:04X}"))
+    }
+
+    fn mkfs_warning(args: &MkfsArgs) -> Option<String> {
+        if let Some(n) = args.fats.filter(|n| *n > 2) {
+            return Some(format!("{n} FATs: fsck.fat and others take one or two only"));
+        }
+        let most = u64::from(u32::MAX) * args.sector_size.unwrap_or(SECTOR);
+        let more = "larger sectors (--sector-size) reach further";
+        (args.size > most + MOST_SLACK).then(|| format!("only {most} bytes are used; {more}"))
+    }
+
+    fn check(
+        dev: &mut dyn BlockDev,
+        args: &CheckArgs,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Report<Item>, FsError> {
+        let bounds = CheckOptions { keep: args.keep, memory: args.memory, ..Default::default() };
+        Ok(check(dev, &bounds, progress)?.into_items())
     }
 
     fn own_options() -> &'static [&'static str] {

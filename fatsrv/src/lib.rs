@@ -29,6 +29,7 @@ pub mod alias;
 mod attributes;
 pub mod boot;
 mod chain;
+pub mod check;
 pub mod codepage;
 #[cfg(feature = "std")]
 pub mod command;
@@ -39,6 +40,7 @@ mod format;
 mod fsinfo;
 pub mod label;
 pub mod lfn;
+mod mkfs;
 pub mod name;
 mod names;
 mod node;
@@ -51,4 +53,5 @@ mod volume;
 pub mod wtf8;
 
 pub use boot::Boot;
+pub use mkfs::{MkfsOptions, mkfs};
 pub use volume::{Fat, HEAD_BYTES, Marks, OpenOptions, ROOT};

@@ -43,6 +43,11 @@ pub trait Volume {
     const PROGRAM: &'static str;
     /// The format's name: `ext2`.
     const FORMAT: &'static str;
+    /// The options of `mkfs` that it takes, as [`MkfsArgs`] names them, beside `size`, `label` and
+    /// `uuid`. Others are refused and not in the help.
+    const MKFS_OPTIONS: &'static [&'static str];
+    /// The volume's identity is a serial number of 4 bytes, the first of [`MkfsArgs::uuid`].
+    const SERIAL: bool = false;
 
     /// Opens the volume on a device.
     ///
@@ -162,14 +167,38 @@ struct Mkfs {
     #[arg(long, value_parser = label)]
     label: Option<String>,
     /// Volume identity; a random one by default.
-    #[arg(long)]
-    uuid: Option<uuid::Uuid>,
+    #[arg(long, value_parser = mkfs::identity)]
+    uuid: Option<mkfs::Identity>,
     /// Features, separated by commas: NAME adds one, ^NAME takes it away, none takes all away.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     features: Vec<String>,
     /// With an empty journal.
     #[arg(long)]
     journal: bool,
+    /// Type: width of the FAT's entries; by size unless given.
+    #[arg(long, value_name = "12|16|32", value_parser = mkfs::fat)]
+    fat: Option<u8>,
+    /// Size of a sector.
+    #[arg(long, value_parser = parse_size)]
+    sector_size: Option<u64>,
+    /// Sectors of a cluster; by size unless given.
+    #[arg(long, value_name = "N")]
+    sectors_per_cluster: Option<u32>,
+    /// Number of FATs; 2 unless given.
+    #[arg(long, value_name = "N")]
+    fats: Option<u32>,
+    /// Sectors before the first FAT at least.
+    #[arg(long, value_name = "N")]
+    reserved_sectors: Option<u32>,
+    /// Entries of the root directory at least (not of FAT32).
+    #[arg(long, value_name = "N")]
+    root_entries: Option<u32>,
+    /// Sectors before the volume on its medium.
+    #[arg(long, value_name = "N")]
+    hidden_sectors: Option<u32>,
+    /// Media byte, in hexadecimal: f0, or f8 to ff.
+    #[arg(long, value_name = "BYTE", value_parser = mkfs::media)]
+    media: Option<u8>,
 }
 
 #[derive(Args)]
@@ -277,8 +306,12 @@ pub fn run<V: Volume>(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let command = Cli::command()
         .name(V::PROGRAM)
         .bin_name(V::PROGRAM)
-        .about(format!("Serves {} filesystems, makes them, and talks to a server.", V::FORMAT));
-    let parsed = command.try_get_matches_from(args).and_then(|m| Cli::from_arg_matches(&m));
+        .about(format!("Serves {} filesystems, makes them, and talks to a server.", V::FORMAT))
+        .mut_subcommand("mkfs", mkfs::only_of::<V>);
+    let parsed = command.try_get_matches_from(args).and_then(|m| {
+        mkfs::refuse_others::<V>(&m)?;
+        Cli::from_arg_matches(&m)
+    });
     let cli = match parsed {
         Ok(cli) => cli,
         Err(usage) => return print_usage(&usage),

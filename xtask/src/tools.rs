@@ -14,10 +14,12 @@ use std::path::Path;
 
 /// Program, and the Debian package that brings it.
 const PROGRAMS: &[(&str, &str)] = &[
+    ("blkid", "util-linux"),
     ("chattr", "e2fsprogs"),
     ("debugfs", "e2fsprogs"),
     ("dumpe2fs", "e2fsprogs"),
     ("e2fsck", "e2fsprogs"),
+    ("file", "file"),
     ("fsck.fat", "dosfstools"),
     ("git", "git"),
     ("losetup", "mount"),

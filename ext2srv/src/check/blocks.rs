@@ -2,12 +2,12 @@
 //! twice is followed once.
 
 use super::Check;
-use super::bits::Bits;
 use super::finding::{Finding, Kind};
 use super::geometry::LARGE_DIR;
 use super::raw::Raw;
 use super::tree::{Item, Walk};
 use seawall_diskfs::FsError;
+use seawall_diskfs::check::Bits;
 
 /// What an inode's map leads to.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,11 +1,11 @@
 //! Every directory: its records, and what each name leads to.
 
 use super::Check;
-use super::bits::Node;
 use super::finding::{Finding, Kind};
 use super::geometry::{DIR_INDEX, FILETYPE, Fields};
 use super::htree::Leaf;
 use super::inodes::ROOT_INO;
+use super::nodes::Node;
 use super::raw::{FL_EXTENTS, FL_INDEX, FL_REFUSED, Raw};
 use super::tree::{Item, Walk};
 use alloc::collections::{BTreeMap, BTreeSet};

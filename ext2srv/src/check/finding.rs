@@ -5,36 +5,7 @@ use alloc::boxed::Box;
 use core::fmt::{self, Display};
 use seawall_diskfs::check::{self, Place, Severity};
 
-macro_rules! kinds {
-    ($($name:ident = $severity:ident, $slug:literal, $text:literal;)*) => {
-        /// A kind of finding.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[allow(missing_docs, reason = "each kind's text is its documentation")]
-        pub enum Kind { $($name,)* }
-
-        impl Kind {
-            /// Every kind, from the superblock to the bitmaps.
-            pub const ALL: &[Kind] = &[$(Kind::$name,)*];
-
-            /// How bad it is.
-            pub fn severity(self) -> Severity {
-                match self { $(Kind::$name => Severity::$severity,)* }
-            }
-
-            /// Its stable name.
-            pub fn name(self) -> &'static str {
-                match self { $(Kind::$name => $slug,)* }
-            }
-
-            /// What is wrong.
-            pub fn text(self) -> &'static str {
-                match self { $(Kind::$name => $text,)* }
-            }
-        }
-    };
-}
-
-kinds! {
+seawall_diskfs::check_kinds! {
     NotChecked = Note, "not_checked", "not checked";
     NotUnmounted = Note, "not_unmounted", "the volume was not cleanly unmounted";
     ErrorMark = Note, "error_mark", "the volume carries the error mark";

@@ -1,20 +1,21 @@
 //! Reads of a check. What the device cannot read is a finding, not an end; what the device no
 //! longer answers for is an end.
 
+use crate::FsError;
 use seawall_blockdev::{BlockDev, DevError, PageBuf, ReadRun, Tag};
-use seawall_diskfs::FsError;
 
 /// A device that is only read.
-pub(super) struct Reader<'a> {
+pub struct Reader<'a> {
     dev: &'a mut dyn BlockDev,
     logical: u64,
     max_io: usize,
     /// Bytes of the device.
-    pub(super) size: u64,
+    pub size: u64,
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(dev: &'a mut dyn BlockDev) -> Self {
+    /// A reader of the device.
+    pub fn new(dev: &'a mut dyn BlockDev) -> Self {
         let caps = dev.caps();
         let logical = u64::from(caps.logical.max(1));
         let max_io = (caps.max_io as usize).max(caps.logical as usize).max(512);
@@ -22,7 +23,10 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads `len` bytes at byte `start`; `None` when they cannot be read or lie outside.
-    pub(super) fn read(&mut self, start: u64, len: usize) -> Result<Option<PageBuf>, FsError> {
+    ///
+    /// # Errors
+    /// `Io` when the device is gone, or there is no memory for `len` bytes.
+    pub fn read(&mut self, start: u64, len: usize) -> Result<Option<PageBuf>, FsError> {
         let first = start - start % self.logical;
         let Some(end) = start.checked_add(len as u64) else { return Ok(None) };
         let last = end.next_multiple_of(self.logical);
