@@ -75,7 +75,7 @@ fn new_name(r: &mut Rng) -> String {
         10 => format!("\u{1f600}\u{10428}{n}"),
         11 => format!("{}{n}", "l\u{f6}ng ".repeat(1 + n)),
         12 => format!("dots.{n}.."),
-        13 => format!("\u{3a3}{}.c", if n % 2 == 0 { '\u{3c2}' } else { '\u{3c3}' }),
+        13 => format!("\u{3a3}{}.c", if n.is_multiple_of(2) { '\u{3c2}' } else { '\u{3c3}' }),
         14 => format!(".hidden{n}"),
         _ => ["a:b", "con", "end ", " start", "x?", "lpt1.txt", "+[];,=.a b"][n % 7].to_string(),
     }
@@ -330,13 +330,16 @@ fn close_ghost<H: Host<Format = Fat>>(v: &mut Vol<H>, mut g: Ghost, seed: u64) {
     v.clunk(g.handle);
 }
 
+/// What is done with an open handle.
+type Use<'a, H> = dyn Fn(&mut Vol<H>, Handle) -> Result<(), FsError> + 'a;
+
 fn apply<H: Host<Format = Fat>>(
     v: &mut Vol<H>,
     m: &mut Model,
     ghosts: &mut Vec<Ghost>,
     op: &Op,
 ) -> Result<(), FsError> {
-    let with = |v: &mut Vol<H>, p: &str, f: &dyn Fn(&mut Vol<H>, Handle) -> Result<(), FsError>| {
+    let with = |v: &mut Vol<H>, p: &str, f: &Use<'_, H>| {
         let ino = v.stat(p)?.ino;
         let h = v.open(ino)?;
         let done = f(v, h);
