@@ -75,7 +75,7 @@ fn new_name(r: &mut Rng) -> String {
         10 => format!("\u{1f600}\u{10428}{n}"),
         11 => format!("{}{n}", "l\u{f6}ng ".repeat(1 + n)),
         12 => format!("dots.{n}.."),
-        13 => format!("\u{3a3}{}.c", if n % 2 == 0 { '\u{3c2}' } else { '\u{3c3}' }),
+        13 => format!("\u{3a3}{}.c", if n.is_multiple_of(2) { '\u{3c2}' } else { '\u{3c3}' }),
         14 => format!(".hidden{n}"),
         _ => ["a:b", "con", "end ", " start", "x?", "lpt1.txt", "+[];,=.a b"][n % 7].to_string(),
     }
@@ -330,19 +330,24 @@ fn close_ghost<H: Host<Format = Fat>>(v: &mut Vol<H>, mut g: Ghost, seed: u64) {
     v.clunk(g.handle);
 }
 
+fn with<H: Host<Format = Fat>>(
+    v: &mut Vol<H>,
+    path: &str,
+    f: impl Fn(&mut Vol<H>, Handle) -> Result<(), FsError>,
+) -> Result<(), FsError> {
+    let ino = v.stat(path)?.ino;
+    let h = v.open(ino)?;
+    let done = f(v, h);
+    v.clunk(h);
+    done
+}
+
 fn apply<H: Host<Format = Fat>>(
     v: &mut Vol<H>,
     m: &mut Model,
     ghosts: &mut Vec<Ghost>,
     op: &Op,
 ) -> Result<(), FsError> {
-    let with = |v: &mut Vol<H>, p: &str, f: &dyn Fn(&mut Vol<H>, Handle) -> Result<(), FsError>| {
-        let ino = v.stat(p)?.ino;
-        let h = v.open(ino)?;
-        let done = f(v, h);
-        v.clunk(h);
-        done
-    };
     match op {
         Op::Create(p) => v.create(p).map(|_| ()),
         Op::Mkdir(p) => v.mkdir(p).map(|_| ()),
@@ -362,7 +367,7 @@ fn apply<H: Host<Format = Fat>>(
         Op::Rename(old, new) => v.rename(old, new),
         Op::Reserve(p, len, used) => {
             let size = v.stat(p)?.size;
-            with(v, p, &|v, h| {
+            with(v, p, |v, h| {
                 let before = v.statfs().0;
                 space(v, h, (size, *len as u64), Space::AllocateKeepSize)?;
                 let taken = before - v.statfs().0;
@@ -375,7 +380,7 @@ fn apply<H: Host<Format = Fat>>(
             })
         }
         Op::Allocate(p, at, len) => {
-            with(v, p, &|v, h| space(v, h, (*at as u64, *len as u64), Space::Allocate))
+            with(v, p, |v, h| space(v, h, (*at as u64, *len as u64), Space::Allocate))
         }
         Op::UnlinkOpen(p) => {
             let ino = v.stat(p)?.ino;
