@@ -330,8 +330,17 @@ fn close_ghost<H: Host<Format = Fat>>(v: &mut Vol<H>, mut g: Ghost, seed: u64) {
     v.clunk(g.handle);
 }
 
-/// What is done with an open handle.
-type Use<'a, H> = dyn Fn(&mut Vol<H>, Handle) -> Result<(), FsError> + 'a;
+fn with<H: Host<Format = Fat>>(
+    v: &mut Vol<H>,
+    path: &str,
+    f: impl Fn(&mut Vol<H>, Handle) -> Result<(), FsError>,
+) -> Result<(), FsError> {
+    let ino = v.stat(path)?.ino;
+    let h = v.open(ino)?;
+    let done = f(v, h);
+    v.clunk(h);
+    done
+}
 
 fn apply<H: Host<Format = Fat>>(
     v: &mut Vol<H>,
@@ -339,13 +348,6 @@ fn apply<H: Host<Format = Fat>>(
     ghosts: &mut Vec<Ghost>,
     op: &Op,
 ) -> Result<(), FsError> {
-    let with = |v: &mut Vol<H>, p: &str, f: &Use<'_, H>| {
-        let ino = v.stat(p)?.ino;
-        let h = v.open(ino)?;
-        let done = f(v, h);
-        v.clunk(h);
-        done
-    };
     match op {
         Op::Create(p) => v.create(p).map(|_| ()),
         Op::Mkdir(p) => v.mkdir(p).map(|_| ()),
@@ -365,7 +367,7 @@ fn apply<H: Host<Format = Fat>>(
         Op::Rename(old, new) => v.rename(old, new),
         Op::Reserve(p, len, used) => {
             let size = v.stat(p)?.size;
-            with(v, p, &|v, h| {
+            with(v, p, |v, h| {
                 let before = v.statfs().0;
                 space(v, h, (size, *len as u64), Space::AllocateKeepSize)?;
                 let taken = before - v.statfs().0;
@@ -378,7 +380,7 @@ fn apply<H: Host<Format = Fat>>(
             })
         }
         Op::Allocate(p, at, len) => {
-            with(v, p, &|v, h| space(v, h, (*at as u64, *len as u64), Space::Allocate))
+            with(v, p, |v, h| space(v, h, (*at as u64, *len as u64), Space::Allocate))
         }
         Op::UnlinkOpen(p) => {
             let ino = v.stat(p)?.ino;
