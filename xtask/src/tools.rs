@@ -24,6 +24,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("mke2fs", "e2fsprogs"),
     ("mount", "mount"),
     ("setpriv", "util-linux"),
+    ("sfdisk", "fdisk"),
+    ("sgdisk", "gdisk"),
     ("tune2fs", "e2fsprogs"),
     ("umount", "mount"),
 ];
