@@ -4,8 +4,8 @@
 //! are kept above it. `submit` takes a whole batch, so a boxed future costs once per batch and
 //! adjacent writes can go out as one vectored call.
 //!
-//! A backend that is closed over (`fault:`, `sim:`, `part:`) forwards the flush; one that cannot flush says
-//! so in its capabilities and answers `Unsupported`.
+//! A backend that is closed over (`fault:`, `sim:`, `part:`) forwards the flush; one that cannot
+//! flush says so in its capabilities and answers `Unsupported`.
 
 use alloc::boxed::Box;
 use async_trait::async_trait;

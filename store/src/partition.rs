@@ -10,8 +10,8 @@
 //!
 //! Partitions have the numbers that Linux gives them (`block/partitions/msdos.c` and `efi.c` of the
 //! kernel): the entries of the MBR are 1 to 4, logical ones follow from 5, the entries of a GPT are
-//! counted from the first, unused ones too. A table with an entry of type 0xEE is a GPT's, whatever else stands in it. Formats: UEFI
-//! specification 2.10, section 5.
+//! counted from the first, unused ones too. A table with an entry of type 0xEE is a GPT's, whatever
+//! else stands in it. Formats: UEFI specification 2.10, section 5.
 
 mod crc32;
 mod disk;
