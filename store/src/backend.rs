@@ -4,8 +4,8 @@
 //! are kept above it. `submit` takes a whole batch, so a boxed future costs once per batch and
 //! adjacent writes can go out as one vectored call.
 //!
-//! A backend that is closed over (`fault:`, `sim:`) forwards the flush; one that cannot flush says
-//! so in its capabilities and answers `Unsupported`.
+//! A backend that is closed over (`fault:`, `sim:`, `part:`) forwards the flush; one that cannot
+//! flush says so in its capabilities and answers `Unsupported`.
 
 use alloc::boxed::Box;
 use async_trait::async_trait;
@@ -96,6 +96,13 @@ pub trait Backend: Send + Sync {
     /// True when `flush` takes no longer than a memory access, so that nothing is gained by moving
     /// it to another thread.
     fn flush_is_instant(&self) -> bool;
+
+    /// What a partition table in it counts in, bytes, where that is known: an image has sectors of
+    /// 512, whatever blocks it is read in. `None` leaves it to the logical block, and an MBR on
+    /// blocks of more than 512 is not read then.
+    fn table_unit(&self) -> Option<u32> {
+        None
+    }
 }
 
 #[cfg(feature = "std")]
@@ -104,6 +111,8 @@ mod fault;
 mod file;
 #[cfg(feature = "std")]
 mod mem;
+#[cfg(feature = "std")]
+mod part;
 #[cfg(feature = "std")]
 mod readonly;
 #[cfg(feature = "std")]
@@ -119,6 +128,8 @@ pub use fault::{DIE_STATUS, FAULT_HELP, FaultBackend, FaultSpec};
 pub use file::{FileBackend, FileOptions};
 #[cfg(feature = "std")]
 pub use mem::MemBackend;
+#[cfg(feature = "std")]
+pub use part::PartBackend;
 #[cfg(feature = "std")]
 pub(crate) use readonly::ReadOnly;
 #[cfg(feature = "std")]

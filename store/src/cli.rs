@@ -5,6 +5,7 @@
 
 mod bench;
 mod copy;
+mod parts;
 mod show;
 mod stream;
 
@@ -33,8 +34,9 @@ use tracing_subscriber::EnvFilter;
 /// Ends every help text of a command that takes a STORE.
 fn store_help() -> String {
     format!(
-        "STORE is PATH, file:PATH[?ro&direct], mem:SIZE, zero:SIZE, sim:PROFILE:STORE, \
-         fault:SPEC:STORE or unix:SOCKET (a store server).\n\
+        "STORE is PATH, file:PATH[?ro&direct], mem:SIZE, zero:SIZE, part:N:STORE, \
+         sim:PROFILE:STORE, fault:SPEC:STORE or unix:SOCKET (a store server).\n\
+         N is the number of a partition, MBR or GPT; `store info` lists them.\n\
          PROFILE is one of {}. SPEC is {FAULT_HELP}.\n\
          Sizes and offsets are bytes or a number with K, M, G or T. See docs/stores.md.",
         PROFILES.map(|p| p.name).join(", ")
@@ -56,7 +58,7 @@ struct Cli {
 enum Verb {
     /// Serves a store on a Unix socket until SIGINT or SIGTERM.
     Serve(Serve),
-    /// Prints size, blocks, cache class and sequences.
+    /// Prints size, blocks, cache class, sequences and the partitions of a whole disk.
     Info {
         /// The store.
         store: String,
@@ -227,14 +229,14 @@ fn access_without_writes(name: &str) -> Access {
 }
 
 fn info(name: &str, json: bool) -> anyhow::Result<()> {
-    let (device, in_use) = match open_named(name, access_without_writes(name)) {
+    let (mut device, in_use) = match open_named(name, access_without_writes(name)) {
         Err(StoreError::Busy { .. } | StoreError::Held { .. }) => {
             (open_named(name, Access::ReadOnly)?, true)
         }
         opened => (opened?, false),
     };
     let in_use = in_use || device.remote().is_some_and(Client::is_held_by_another);
-    let info = show::info_of(name, &device, in_use);
+    let info = show::info_of(name, &mut device, in_use);
     let text = if json { serde_json::to_string_pretty(&info)? } else { show::info(&info) };
     print(text.trim_end())?;
     Ok(device.close()?)

@@ -1,5 +1,6 @@
 //! Why a store could not be opened or served.
 
+use crate::partition::PartError;
 use seawall_blockdev::DevError;
 use std::io;
 use std::path::Path;
@@ -74,6 +75,14 @@ pub enum StoreError {
         peer: String,
         /// What happened.
         problem: String,
+    },
+    /// The partition is not there, or not to be used.
+    #[error("{name}: {cause}")]
+    Partition {
+        /// What was given.
+        name: String,
+        /// Why.
+        cause: PartError,
     },
     /// A request failed.
     #[error("{name}: {what}: {cause}")]

@@ -15,7 +15,7 @@
 //! failed flush is sticky, and a device that cannot flush says so.
 //!
 //! Without feature `std` the crate is `no_std` + `alloc`: session core, ledger, statistics, device
-//! models and the backend trait.
+//! models, partition tables and the backend trait.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -25,6 +25,7 @@ extern crate std;
 
 pub mod backend;
 pub mod ledger;
+pub mod partition;
 pub mod ranges;
 pub mod session;
 pub mod sim;

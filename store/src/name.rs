@@ -13,7 +13,7 @@ pub use size::{SizeError, format_size, parse_size};
 
 use crate::backend::{
     Backend, Clock, FAULT_HELP, FaultBackend, FaultSpec, FileBackend, FileOptions, MemBackend,
-    ReadOnly, RemoteBackend, SimBackend,
+    PartBackend, ReadOnly, RemoteBackend, SimBackend,
 };
 use crate::client::{Access, Client};
 use crate::error::StoreError;
@@ -28,11 +28,11 @@ use std::vec::Vec;
 
 /// What is accepted, for error messages.
 pub const ACCEPTED: &str = "accepted are PATH, file:PATH[?ro&direct], mem:SIZE, zero:SIZE, \
-     sim:PROFILE:STORE, fault:SPEC:STORE and unix:SOCKET";
+     part:N:STORE, sim:PROFILE:STORE, fault:SPEC:STORE and unix:SOCKET";
 
 /// Kinds that have a place in the grammar but no code yet.
-const NOT_YET: [&str; 9] =
-    ["part", "remap", "concat", "stripe", "mirror", "cow", "record", "nbd", "nbd+unix"];
+const NOT_YET: [&str; 8] =
+    ["remap", "concat", "stripe", "mirror", "cow", "record", "nbd", "nbd+unix"];
 
 /// What time `sim:` stores live in.
 #[derive(Clone, Debug, Default)]
@@ -156,6 +156,7 @@ fn backend(
             let inner = backend(inner, options, clock)?;
             Ok(Box::new(FaultBackend::with_clock(spec, inner, clock.clone())))
         }
+        "part" => part(name, rest, options, clock),
         "unix" => {
             let path = socket(name, rest)?;
             let remote = RemoteBackend::connect(path, &options.client_name, options.access())?;
@@ -166,6 +167,34 @@ fn backend(
         }
         _ => Err(StoreError::name(name, format!("no kind of store {kind}; {ACCEPTED}"))),
     }
+}
+
+fn part(
+    name: &str,
+    rest: &str,
+    options: &OpenOptions,
+    clock: &Clock,
+) -> Result<Box<dyn Backend>, StoreError> {
+    let (number, inner) = rest
+        .split_once(':')
+        .filter(|(number, _)| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
+        .ok_or_else(|| StoreError::name(name, "expected part:N:STORE, N a partition's number"))?;
+    let number = match number.parse() {
+        Ok(0) => return Err(StoreError::name(name, "partitions are counted from 1")),
+        Ok(number) => number,
+        Err(_) => return Err(StoreError::name(name, format!("no table has {number} partitions"))),
+    };
+    // The size that a new file gets is never that of the disk around a partition.
+    let options = OpenOptions { create_size: None, ..options.clone() };
+    let whole = |what| format!("{what}, which has one writer for all of its partitions,");
+    let inner = backend(inner, &options, clock).map_err(|error| match error {
+        StoreError::Busy { what } => StoreError::Busy { what: whole(what) },
+        StoreError::Held { what, by } => StoreError::Held { what: whole(what), by },
+        other => other,
+    })?;
+    let part = PartBackend::open(number, inner)
+        .map_err(|cause| StoreError::Partition { name: name.to_string(), cause })?;
+    Ok(Box::new(part))
 }
 
 fn memory(name: &str, kind: &str, size: &str) -> Result<Box<dyn Backend>, StoreError> {

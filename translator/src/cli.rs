@@ -96,8 +96,8 @@ pub trait Volume {
     }
 }
 
-const STORE_HELP: &str = "STORE is PATH, file:PATH[?ro], mem:SIZE, zero:SIZE, sim:PROFILE:STORE, \
-     fault:SPEC:STORE or unix:SOCKET (a store server).\n\
+const STORE_HELP: &str = "STORE is PATH, file:PATH[?ro], mem:SIZE, zero:SIZE, part:N:STORE, \
+     sim:PROFILE:STORE, fault:SPEC:STORE or unix:SOCKET (a store server).\n\
      Sizes are bytes or a number with K, M, G or T.";
 
 /// Serves a filesystem on a store, makes one, and talks to a server.

@@ -30,6 +30,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("mkfs.fat", "dosfstools"),
     ("mount", "mount"),
     ("setpriv", "util-linux"),
+    ("sfdisk", "fdisk"),
+    ("sgdisk", "gdisk"),
     ("tune2fs", "e2fsprogs"),
     ("umount", "mount"),
 ];

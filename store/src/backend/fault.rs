@@ -147,6 +147,10 @@ impl Backend for FaultBackend {
         self.caps
     }
 
+    fn table_unit(&self) -> Option<u32> {
+        self.inner.table_unit()
+    }
+
     async fn submit(&self, batch: &mut [Submission<'_>]) {
         let spec = self.spec();
         if spec.is_harmless() && !self.gone.load(Ordering::Acquire) {

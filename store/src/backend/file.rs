@@ -51,6 +51,8 @@ pub struct FileBackend {
     caps: Caps,
     /// With `direct`.
     align: Option<Align>,
+    /// Sector of the device, or of an image: not raised by `direct`.
+    table_unit: u32,
 }
 
 impl FileBackend {
@@ -93,6 +95,8 @@ impl FileBackend {
         let align = align.map_err(fail("use direct I/O on"))?;
         let (logical, physical) =
             block_sizes(&file, kind.is_block_device(), align.as_ref()).map_err(fail("examine"))?;
+        let (table_unit, _) =
+            block_sizes(&file, kind.is_block_device(), None).map_err(fail("examine"))?;
         let size = file.seek(SeekFrom::End(0)).map_err(fail("measure"))?;
         let size = size.checked_div(u64::from(logical)).unwrap_or(0) * u64::from(logical);
         if size == 0 {
@@ -110,7 +114,7 @@ impl FileBackend {
             acked_survives_server_death: true,
             read_only: options.read_only,
         };
-        Ok(Self { file, caps, align })
+        Ok(Self { file, caps, align, table_unit })
     }
 
     /// True when the kernel takes this buffer as it is.
@@ -214,6 +218,10 @@ fn block_sizes(file: &File, is_block: bool, align: Option<&Align>) -> io::Result
 impl Backend for FileBackend {
     fn caps(&self) -> Caps {
         self.caps
+    }
+
+    fn table_unit(&self) -> Option<u32> {
+        Some(self.table_unit)
     }
 
     async fn submit(&self, batch: &mut [Submission<'_>]) {

@@ -157,6 +157,10 @@ impl Backend for MemBackend {
         self.caps
     }
 
+    fn table_unit(&self) -> Option<u32> {
+        Some(self.caps.logical)
+    }
+
     async fn submit(&self, batch: &mut [Submission<'_>]) {
         for s in batch {
             s.result = self.execute(&mut s.op);

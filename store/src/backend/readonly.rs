@@ -22,6 +22,10 @@ impl Backend for ReadOnly {
         Caps { read_only: true, ..self.inner.caps() }
     }
 
+    fn table_unit(&self) -> Option<u32> {
+        self.inner.table_unit()
+    }
+
     async fn submit(&self, batch: &mut [Submission<'_>]) {
         if !batch.iter().any(|s| s.op.is_write()) {
             return self.inner.submit(batch).await;

@@ -113,6 +113,10 @@ impl Backend for SimBackend {
         self.caps
     }
 
+    fn table_unit(&self) -> Option<u32> {
+        self.inner.table_unit()
+    }
+
     async fn submit(&self, batch: &mut [Submission<'_>]) {
         let until = requests(batch, self.caps.max_io)
             .map(|request| self.submit_model(request))

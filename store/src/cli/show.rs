@@ -1,5 +1,6 @@
 //! Texts of `info` and `stats`.
 
+use super::parts::{self, TableText};
 use crate::name::{AnyStore, format_size};
 use core::fmt::Write;
 use seawall_blockdev::{BlockDev, CacheClass};
@@ -29,9 +30,18 @@ pub(super) struct InfoText {
     faulted: bool,
     acked: u64,
     durable: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    partition_table: Option<TableText>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    partition_table_error: Option<String>,
 }
 
-pub(super) fn info_of(name: &str, store: &AnyStore, in_use: bool) -> InfoText {
+pub(super) fn info_of(name: &str, store: &mut AnyStore, in_use: bool) -> InfoText {
+    let (partition_table, partition_table_error) = match parts::table_of(store) {
+        Some(Ok(table)) => (Some(table), None),
+        Some(Err(error)) => (None, Some(error)),
+        None => (None, None),
+    };
     let caps = store.caps();
     let seqs = store.seqs();
     InfoText {
@@ -52,6 +62,8 @@ pub(super) fn info_of(name: &str, store: &AnyStore, in_use: bool) -> InfoText {
         faulted: store.remote().is_some_and(|client| client.info().faulted),
         acked: seqs.acked.0,
         durable: seqs.durable.0,
+        partition_table,
+        partition_table_error,
     }
 }
 
@@ -88,10 +100,17 @@ pub(super) fn info(i: &InfoText) -> String {
     };
     rows.push(("access", access.to_string()));
     rows.push(("sequences", format!("{} acknowledged, {} durable", i.acked, i.durable)));
-    rows.iter().fold(String::new(), |mut out, (key, value)| {
+    if let Some(error) = &i.partition_table_error {
+        rows.push(("partitions", error.clone()));
+    }
+    let mut out = rows.iter().fold(String::new(), |mut out, (key, value)| {
         let _a_string_takes_everything = writeln!(out, "{key:<16} {value}");
         out
-    })
+    });
+    if let Some(table) = &i.partition_table {
+        parts::lines(&mut out, table);
+    }
+    out
 }
 
 pub(super) fn stats(s: &Stats) -> String {
