@@ -84,7 +84,8 @@ pub trait Format: Send + 'static {
         Ok(())
     }
 
-    /// What the volume is, in a few words for people: variant, label, state. `None`: nothing to say.
+    /// What the volume is, in a few words for people: variant, label, state. `None`: nothing to
+    /// say.
     fn describe(&self, tx: &mut Tx<'_>) -> Attempt<Option<String>> {
         let _ = tx;
         Ok(None)

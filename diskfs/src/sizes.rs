@@ -1,7 +1,7 @@
 //! How much memory the caches of metadata take.
 //!
-//! A name and its inode take about 300 bytes of blocks. A cache that holds less than the directories
-//! in use reads a block for each name that is looked up, so the size follows the machine. It is
+//! A name and its inode take about 300 bytes of blocks. A cache that holds less than the
+//! directories in use reads a block for each name that is looked up, so the size follows the machine. It is
 //! decided once, at the mount: the sum of all caches stays bounded whatever the volume holds.
 
 /// Smallest and largest share of blocks that [`CacheSizes::for_memory`] gives.

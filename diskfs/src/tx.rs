@@ -209,7 +209,8 @@ impl Tx<'_> {
         }
     }
 
-    /// As [`Tx::read_run`], for a look that keeps nothing: it does not pay for a share of the block.
+    /// As [`Tx::read_run`], for a look that keeps nothing: it does not pay for a share of the
+    /// block.
     pub fn view(&mut self, block: u64, run: u64, what: &'static str) -> Attempt<&[u8]> {
         if !self.overlay.is_empty() && self.overlay.contains_key(&block) {
             let newest = self.overlay.get(&block).and_then(|o| o.versions.last());

@@ -16,7 +16,8 @@ use seawall_fat::check::{CheckOptions, Kind, check};
 use seawall_fat::mkfs;
 use seawall_tests::Scratch;
 
-/// Damages a sample of each type; each must be found as `want`, and clean or not as fsck.fat has it.
+/// Damages a sample of each type; each must be found as `want`, and clean or not as fsck.fat has
+/// it.
 #[track_caller]
 fn found(types: &[FatType], want: &[Kind], damage: &dyn Fn(&mut Image)) {
     let dir = Scratch::new();

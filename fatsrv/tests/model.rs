@@ -218,6 +218,17 @@ fn crowd(dir: &str, n: usize) -> impl Iterator<Item = String> {
     (0..n).map(move |i| format!("{dir}/{i}-{}", "c\u{f6}".repeat(i * 7 % 40)))
 }
 
+fn add_crowd(m: &mut Model, p: &str, n: usize) {
+    m.add(p, Node::Dir(Vec::new()));
+    for path in crowd(p, n) {
+        m.add(&path, Node::File(Vec::new()));
+    }
+    for path in crowd(p, n).step_by(3) {
+        let n = m.cut(&path);
+        m.forget(n);
+    }
+}
+
 fn apply_model(m: &mut Model, op: &Op, now: Timestamp) {
     let stamp = |m: &mut Model, n: usize| {
         m.mtimes.insert(n, Timestamp { secs: now.secs & !1, nanos: 0 });
@@ -267,16 +278,7 @@ fn apply_model(m: &mut Model, op: &Op, now: Timestamp) {
                 m.rename(old, new);
             }
         }
-        Op::Crowd(p, n) => {
-            m.add(p, Node::Dir(Vec::new()));
-            for path in crowd(p, *n) {
-                m.add(&path, Node::File(Vec::new()));
-            }
-            for path in crowd(p, *n).step_by(3) {
-                let n = m.cut(&path);
-                m.forget(n);
-            }
-        }
+        Op::Crowd(p, n) => add_crowd(m, p, *n),
         Op::Mtime(p, secs) => {
             let n = m.find(p).unwrap();
             if !m.is_dir(n) {
@@ -342,6 +344,25 @@ fn with<H: Host<Format = Fat>>(
     done
 }
 
+fn reserve<H: Host<Format = Fat>>(
+    v: &mut Vol<H>,
+    p: &str,
+    len: usize,
+    used: usize,
+) -> Result<(), FsError> {
+    let size = v.stat(p)?.size;
+    with(v, p, |v, h| {
+        let before = v.statfs().0;
+        space(v, h, (size, len as u64), Space::AllocateKeepSize)?;
+        let taken = before - v.statfs().0;
+        v.write_handle(h, size, &pattern(used, 3))?;
+        if used <= len {
+            assert_eq!(v.statfs().0, before - taken, "the reserve is what is written to");
+        }
+        Ok(())
+    })
+}
+
 fn apply<H: Host<Format = Fat>>(
     v: &mut Vol<H>,
     m: &mut Model,
@@ -365,20 +386,7 @@ fn apply<H: Host<Format = Fat>>(
         Op::Unlink(p) => v.unlink(p),
         Op::Rmdir(p) => v.rmdir(p),
         Op::Rename(old, new) => v.rename(old, new),
-        Op::Reserve(p, len, used) => {
-            let size = v.stat(p)?.size;
-            with(v, p, |v, h| {
-                let before = v.statfs().0;
-                space(v, h, (size, *len as u64), Space::AllocateKeepSize)?;
-                let taken = before - v.statfs().0;
-                if *used <= *len {
-                    v.write_handle(h, size, &pattern(*used, 3))?;
-                    assert_eq!(v.statfs().0, before - taken, "the reserve is what is written to");
-                    return Ok(());
-                }
-                v.write_handle(h, size, &pattern(*used, 3))
-            })
-        }
+        Op::Reserve(p, len, used) => reserve(v, p, *len, *used),
         Op::Allocate(p, at, len) => {
             with(v, p, |v, h| space(v, h, (*at as u64, *len as u64), Space::Allocate))
         }

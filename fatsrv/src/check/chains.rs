@@ -63,7 +63,7 @@ impl Check<'_> {
     }
 
     /// Claims the chain of a name and says what is wrong with it: `size` is that of a file, `None`
-    /// for a directory. Returns the clusters claimed; 0 for a directory that is too long to be read.
+    /// for a directory. Returns the clusters claimed; 0 for a directory that is too long to read.
     pub(super) fn check_chain(
         &mut self,
         start: u32,

@@ -137,8 +137,8 @@ impl Job<'_> {
     }
 }
 
-/// What the volume is. One that cannot say so is served all the same: whoever meets the damage hears
-/// of it.
+/// What the volume is. One that cannot say so is served all the same: whoever meets the damage
+/// hears of it.
 fn describe<F: Format, D: BlockDev>(fs: Fs<F>, dev: D) -> (Fs<F>, D, Option<String>) {
     let mut host = Blocking { fs, dev };
     let ctx = Ctx::default();
