@@ -1,8 +1,9 @@
 //! How much memory the caches of metadata take.
 //!
 //! A name and its inode take about 300 bytes of blocks. A cache that holds less than the
-//! directories in use reads a block for each name that is looked up, so the size follows the machine. It is
-//! decided once, at the mount: the sum of all caches stays bounded whatever the volume holds.
+//! directories in use reads a block for each name that is looked up, so the size follows the
+//! machine. It is decided once, at the mount: the sum of all caches stays bounded whatever the
+//! volume holds.
 
 /// Smallest and largest share of blocks that [`CacheSizes::for_memory`] gives.
 const SHARE: core::ops::RangeInclusive<u64> = 32 << 20..=512 << 20;

@@ -162,10 +162,11 @@ impl Rules {
         part
     }
 
-    /// The bytes of a unit in an alias; what they cannot say is noted in `part`.
+    /// The bytes of a unit in an alias; what they cannot say is noted in `part`. DEL is no control
+    /// character for DOS, but fsck.fat renames what has one.
     fn character(&self, unit: u16, part: &mut Part) -> Bytes {
         let bytes = char::from_u32(u32::from(unit))
-            .filter(|c| !"\"*+,/:;<=>?[\\]|".contains(*c) && *c >= ' ')
+            .filter(|c| !"\"*+,/:;<=>?[\\]|".contains(*c) && !c.is_ascii_control())
             .and_then(|c| self.codepage.encode(c));
         match bytes {
             None => {

@@ -6,8 +6,8 @@
 //!
 //! A date is day (bits 0-4, from 1), month (5-8, from 1) and years since 1980 (9-15); a time is
 //! seconds / 2 (bits 0-4), minutes (5-10) and hours (11-15). The creation time has a further byte
-//! of hundredths of a second, 0 to 199. Fields out of range are taken as Linux takes them: they carry
-//! over, month and day 0 count as 1, months past 12 as January; the sum stops at the last
+//! of hundredths of a second, 0 to 199. Fields out of range are taken as Linux takes them: they
+//! carry over, month and day 0 count as 1, months past 12 as January; the sum stops at the last
 //! representable instant.
 
 use seawall_diskfs::Timestamp;

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 /// Fails unless the last column of every row of the document's tables names tests (`file::name`,
-/// or `file::*`) that exist in one of these folders, or says `same` or `-`. Returns how many are named.
+/// or `file::*`) that exist in one of these folders, or says `same` or `-`. Returns how many are
+/// named.
 #[track_caller]
 pub fn rows_name_tests(document: &Path, folders: &[&Path]) -> usize {
     let text = std::fs::read_to_string(document).unwrap();

@@ -87,8 +87,9 @@ impl Drop for LoopMount {
     }
 }
 
-/// An image that `ext2srv mount`, or `fatsrv mount`, serves on a folder. On drop the server
-/// is killed and the mount taken away: a test that failed must not leave one in the folder that is removed next.
+/// An image that `ext2srv mount`, or `fatsrv mount`, serves on a folder. On drop the server is
+/// killed and the mount taken away: a test that failed must not leave one in the folder that is
+/// removed next.
 #[derive(Debug)]
 pub struct Mount {
     /// Holds `image`, `mnt` and `socket`.

@@ -30,19 +30,6 @@ fn fails<T: std::fmt::Debug>(result: std::io::Result<T>, want: Errno) {
     assert_eq!(result.unwrap_err().raw_os_error(), Some(want.raw_os_error()));
 }
 
-/// A name that another spelling took away: the kernel hears of it right after the answer.
-#[track_caller]
-fn goes(path: &Path) {
-    let start = std::time::Instant::now();
-    while start.elapsed() < std::time::Duration::from_secs(20) {
-        match fs::metadata(path) {
-            Err(e) => return assert_eq!(e.raw_os_error(), Some(Errno::NOENT.raw_os_error())),
-            Ok(_) => std::thread::yield_now(),
-        }
-    }
-    panic!("{} is still there", path.display());
-}
-
 #[test]
 fn a_rename_of_the_case_alone_arrives() {
     let mut m = small();
@@ -69,6 +56,31 @@ fn a_rename_of_the_case_alone_arrives() {
     m.umount();
 }
 
+/// rename(2) with a flag, as mv(1) does it first; and mv itself.
+#[test]
+fn mv_changes_the_case_of_files_and_directories() {
+    let mut m = small();
+    fs::write(m.at("A long name"), b"1").unwrap();
+    fs::create_dir(m.at("dir")).unwrap();
+    run(tool("mv").arg(m.at("A long name")).arg(m.at("a LONG name"))).ok();
+    run(tool("mv").arg("-T").arg(m.at("dir")).arg(m.at("DIR"))).ok();
+    assert_eq!(names(&m.dir()), ["DIR", "a LONG name"]);
+    // From a spelling that is not the volume's to another one.
+    fs::rename(m.at("A LONG NAME"), m.at("a long name")).unwrap();
+    assert_eq!(names(&m.dir()), ["DIR", "a long name"]);
+    // To itself, and to its own spelling: nothing happens.
+    fs::rename(m.at("A LONG NAME"), m.at("A LONG NAME")).unwrap();
+    fs::rename(m.at("A LONG NAME"), m.at("a long name")).unwrap();
+    assert_eq!(names(&m.dir()), ["DIR", "a long name"]);
+    // Another file stands in the way.
+    fs::write(m.at("other"), b"2").unwrap();
+    let here = rustix::fs::CWD;
+    let how = rustix::fs::RenameFlags::NOREPLACE;
+    let done = rustix::fs::renameat_with(here, m.at("other"), here, m.at("A Long Name"), how);
+    assert_eq!(done, Err(Errno::EXIST));
+    m.umount();
+}
+
 #[test]
 fn the_kernel_keeps_no_name_that_is_gone() {
     let mut m = small();
@@ -76,17 +88,17 @@ fn the_kernel_keeps_no_name_that_is_gone() {
     fs::write(m.at("note"), b"1").unwrap();
     assert_eq!(fs::read(m.at("NOTE")).unwrap(), b"1");
     fs::remove_file(m.at("Note")).unwrap();
-    goes(&m.at("note"));
+    fails(fs::metadata(m.at("note")), Errno::NOENT);
     fails(fs::metadata(m.at("NOTE")), Errno::NOENT);
     fs::write(m.at("NOTE"), b"2").unwrap();
     assert_eq!(fs::read(m.at("note")).unwrap(), b"2");
     fs::rename(m.at("note"), m.at("moved")).unwrap();
-    goes(&m.at("NOTE"));
+    fails(fs::metadata(m.at("NOTE")), Errno::NOENT);
     assert_eq!(fs::read(m.at("MOVED")).unwrap(), b"2");
     // By its alias.
     fs::write(m.at("A long file name.text"), b"3").unwrap();
     fs::remove_file(m.at("ALONGF~1.TEX")).unwrap();
-    goes(&m.at("A long file name.text"));
+    fails(fs::metadata(m.at("A long file name.text")), Errno::NOENT);
     // By somebody who does not come through the mount.
     fs::write(m.at("Both"), b"4").unwrap();
     assert_eq!(fs::read(m.at("Both")).unwrap(), b"4");
@@ -97,7 +109,7 @@ fn the_kernel_keeps_no_name_that_is_gone() {
     m.fs(&["rm"], "/dir/F").ok();
     fails(fs::metadata(m.at("Dir/f")), Errno::NOENT);
     fs::remove_dir(m.at("DIR")).unwrap();
-    goes(&m.at("Dir"));
+    fails(fs::metadata(m.at("Dir")), Errno::NOENT);
     assert_eq!(names(&m.dir()), ["moved"]);
     m.umount();
 }

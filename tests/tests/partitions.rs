@@ -189,7 +189,7 @@ fn a_filesystem_in_a_partition_is_one_for_the_kernel_and_the_other_way_round() {
     let place = Scratch::new();
     let (disk, mnt, socket) = (place.join("disk"), place.dir("mnt"), place.join("socket"));
     sparse(&disk, 128 * MIB);
-    sfdisk(&disk, "label: dos\nsize=40M\nsize=80M,type=5\nsize=36M\n");
+    sfdisk(&disk, "label: dos\ndisk1: size=40M\ndisk2: size=80M,type=5\ndisk5: size=36M\n");
     let rows = ours(&disk);
     let part = |n: u32| format!("part:{n}:{}", disk.display());
     // Made through part:, used by the kernel.

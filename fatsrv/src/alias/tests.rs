@@ -71,6 +71,7 @@ fn other_names_get_a_tail() {
         ("\u{20ac}.txt", b"_~1     TXT"),
         ("\u{1f600}.txt", b"__~1    TXT"),
         ("a.b c", b"A~1     BC "),
+        ("de\u{7f}l", b"DE_L~1     "),
         ("a..b", b"A~1     B  "),
     ] {
         assert_eq!(encoded(&rules, name).0, *short, "{name}");

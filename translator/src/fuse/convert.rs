@@ -28,7 +28,7 @@ impl Numbers {
     }
 
     pub(super) fn ino(self, node: INodeNo) -> Ino {
-        Ino(self.swap(node.0 & !super::spelling::SECOND))
+        Ino(self.swap(node.0))
     }
 
     pub(super) fn node(self, ino: Ino) -> INodeNo {

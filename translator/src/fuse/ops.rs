@@ -3,7 +3,6 @@
 use super::attrs;
 use super::convert::{self, Numbers, attr, errno, generation};
 use super::dirs::sync_dir;
-use super::spelling::Spelled;
 use super::{FOREVER, IO_BYTES, Options};
 use crate::server::{Engine, EngineHost, now};
 use crate::session::Change;
@@ -122,31 +121,20 @@ impl<F: Format> Fuse<F> {
         name: &OsStr,
         node: NewNode<'_>,
         (mode, umask): (u32, u32),
-    ) -> Result<Spelled> {
+    ) -> Result<Attr> {
         let (ctx, dir, name) = (Ctx { umask, ..ctx(req) }, self.numbers.ino(dir), name.as_bytes());
-        let attr = self.take(&ctx, |fs, t| {
+        self.take(&ctx, |fs, t| {
             let done = fs.create(&ctx, dir, name, node, mode, t)?;
             fs.hold(done.value.ino);
             Ok(done)
-        })?;
-        self.spelled(&ctx, dir, name, attr)
+        })
     }
 
-    /// What was just made, with whether its name is kept as it was given.
-    fn spelled(&self, ctx: &Ctx, dir: Ino, name: &[u8], attr: Attr) -> Result<Spelled> {
-        if !self.folds {
-            return Ok(Spelled { attr, other: false });
-        }
-        let other =
-            self.run(ctx, |fs, t| Ok(plain(self.other_spelling(fs, ctx, (dir, name), t)?)))?;
-        Ok(Spelled { attr, other: other.is_some() })
-    }
-
-    fn entry(&self, req: &Request, reply: ReplyEntry, made: Result<Spelled>) {
+    fn entry(&self, reply: ReplyEntry, made: Result<Attr>) {
         match made {
-            Ok(found) => {
-                let (time, node) = self.known_as(req, &found);
-                reply.entry(&time, &attr(&found.attr, node), generation(&found.attr));
+            Ok(a) => {
+                let node = self.numbers.node(a.ino);
+                reply.entry(&self.names_last(), &attr(&a, node), generation(&a));
             }
             Err(e) => reply.error(e),
         }
@@ -195,13 +183,10 @@ impl<F: Format> Fuse<F> {
 
     fn remove(&self, req: &Request, dir: INodeNo, name: &OsStr, rmdir: bool, reply: ReplyEmpty) {
         let (ctx, dir, name) = (ctx(req), self.numbers.ino(dir), name.as_bytes());
-        let mut other = None;
         let done = self.run(&ctx, |fs, t| {
-            other = self.other_spelling(fs, &ctx, (dir, name), t)?;
             if rmdir { fs.rmdir(&ctx, dir, name, t) } else { fs.unlink(&ctx, dir, name, t) }
         });
         answer(reply, done);
-        self.forget_names([(dir, other)]);
     }
 
     fn seek(&self, req: &Request, fh: FileHandle, offset: i64, whence: i32) -> Result<i64> {
@@ -227,12 +212,14 @@ fn answer(reply: ReplyEmpty, done: Result<()>) {
 #[allow(clippy::too_many_arguments, reason = "the trait's signatures")]
 impl<F: Format> Filesystem for Fuse<F> {
     fn init(&mut self, _req: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        let mut wanted = InitFlags::FUSE_DO_READDIRPLUS
-            | InitFlags::FUSE_READDIRPLUS_AUTO
-            | InitFlags::FUSE_PARALLEL_DIROPS
+        let mut wanted = InitFlags::FUSE_PARALLEL_DIROPS
             | InitFlags::FUSE_CACHE_SYMLINKS
             | InitFlags::FUSE_ASYNC_DIO
             | InitFlags::FUSE_NO_OPENDIR_SUPPORT;
+        // A name that is not kept would be asked for again right after the listing.
+        if !self.folds {
+            wanted |= InitFlags::FUSE_DO_READDIRPLUS | InitFlags::FUSE_READDIRPLUS_AUTO;
+        }
         if self.options.kernel_writeback {
             wanted |= InitFlags::FUSE_WRITEBACK_CACHE;
         }
@@ -254,15 +241,18 @@ impl<F: Format> Filesystem for Fuse<F> {
         let (ctx, dir) = (ctx(req), self.numbers.ino(parent));
         let found = self.run(&ctx, |fs, t| {
             let attr = fs.lookup(&ctx, dir, name.as_bytes(), t)?.value;
-            let other = self.other_spelling(fs, &ctx, (dir, name.as_bytes()), t)?.is_some();
+            let asked = (dir, name.as_bytes(), attr.ino);
+            if self.changes_spelling(fs, (&ctx, req.pid()), asked, t)? {
+                return Err(FsError::Refused(Refused::NotFound).into());
+            }
             fs.hold(attr.ino);
-            Ok(plain(Spelled { attr, other }))
+            Ok(plain(attr))
         });
         match found {
             Err(e) if e.code() == Errno::ENOENT.code() => {
-                reply.entry(&self.absent_for(), &convert::absent(), Generation(0));
+                reply.entry(&self.names_last(), &convert::absent(), Generation(0));
             }
-            found => self.entry(req, reply, found),
+            found => self.entry(reply, found),
         }
     }
 
@@ -326,7 +316,7 @@ impl<F: Format> Filesystem for Fuse<F> {
             Some(k @ (Kind::Fifo | Kind::Socket)) => NewNode::Special(k, (0, 0)),
             _ => return reply.error(Errno::EINVAL),
         };
-        self.entry(req, reply, self.make(req, parent, name, node, (mode & 0o7777, umask)));
+        self.entry(reply, self.make(req, parent, name, node, (mode & 0o7777, umask)));
     }
 
     fn mkdir(
@@ -338,7 +328,7 @@ impl<F: Format> Filesystem for Fuse<F> {
         umask: u32,
         reply: ReplyEntry,
     ) {
-        self.entry(req, reply, self.make(req, parent, name, NewNode::Dir, (mode & 0o7777, umask)));
+        self.entry(reply, self.make(req, parent, name, NewNode::Dir, (mode & 0o7777, umask)));
     }
 
     fn unlink(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -358,7 +348,7 @@ impl<F: Format> Filesystem for Fuse<F> {
         reply: ReplyEntry,
     ) {
         let node = NewNode::Symlink(target.as_os_str().as_bytes());
-        self.entry(req, reply, self.make(req, parent, link_name, node, (0o777, 0)));
+        self.entry(reply, self.make(req, parent, link_name, node, (0o777, 0)));
     }
 
     fn rename(
@@ -382,22 +372,11 @@ impl<F: Format> Filesystem for Fuse<F> {
         let ctx = ctx(req);
         let from = (self.numbers.ino(parent), name.as_bytes());
         let to = (self.numbers.ino(newparent), newname.as_bytes());
-        let mut others = [None, None];
-        let done = self.take(&ctx, |fs, t| {
-            let [a, b] = &mut others;
-            *a = self.other_spelling(fs, &ctx, from, t)?;
-            *b = self.other_spelling(fs, &ctx, to, t)?;
-            fs.rename(&ctx, from, to, flags, t)
-        });
-        match done {
+        match self.take(&ctx, |fs, t| fs.rename(&ctx, from, to, flags, t)) {
             // A flag that the format cannot do is what the kernel calls invalid.
             Err(e) if e.code() == Errno::EOPNOTSUPP.code() => reply.error(Errno::EINVAL),
             done => answer(reply, done),
         }
-        let [a, b] = others;
-        // The kernel has the new name as it was given, and the volume perhaps not.
-        let given = b.is_some().then(|| to.1.to_vec());
-        self.forget_names([(from.0, a), (to.0, b), (to.0, given)]);
     }
 
     fn link(
@@ -415,8 +394,7 @@ impl<F: Format> Filesystem for Fuse<F> {
             fs.hold(ino);
             Ok(done)
         });
-        let made = made.map(|attr| Spelled { attr, other: false });
-        self.entry(req, reply, made);
+        self.entry(reply, made);
     }
 
     fn open(&self, req: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
@@ -456,12 +434,10 @@ impl<F: Format> Filesystem for Fuse<F> {
             fs.host_keeps_place(done.value.1, self.options.kernel_writeback);
             Ok(done)
         });
-        let made = made.and_then(|(a, h)| Ok((self.spelled(&ctx, dir, name.as_bytes(), a)?, h)));
         match made {
-            Ok((found, h)) => {
-                let (time, node) = self.known_as(req, &found);
+            Ok((a, h)) => {
+                let (node, time) = (self.numbers.node(a.ino), self.names_last());
                 let (fh, flags) = (self.keep(h), self.opened(how.write));
-                let a = found.attr;
                 reply.created(&time, &attr(&a, node), generation(&a), fh, flags);
             }
             Err(e) => reply.error(e),

@@ -1,83 +1,99 @@
 //! Names in several spellings, on formats that fold them.
 //!
-//! The kernel keeps what a name leads to for ever; that is right for the one spelling that the
-//! volume keeps, since every change of it comes through here or is announced. Another spelling, and
-//! a name that is absent, is asked for again each time. Whoever removes or moves a name by another
-//! spelling makes the kernel forget the one that it has.
+//! The kernel knows a name by one spelling. A name that went by another one would stay in its
+//! cache, and nothing can take it out before the caller that removed it goes on. So it keeps no
+//! name of such a volume, present or absent: each use is asked again.
 //!
 //! A rename that changes nothing but the spelling (`abc` to `Abc`) never gets here when both lead
-//! to one node: the kernel sees a file renamed to itself and returns. So while a caller is in
-//! rename(2), which its `/proc/PID/syscall` says, another spelling leads to a second number for the
-//! same node. A server that may not look there (not root, and Yama forbids it) is as Linux's vfat:
-//! the rename succeeds and does nothing.
+//! to one node: the kernel sees a file renamed to itself and returns. So to a caller that is in
+//! rename(2), which `/proc/PID/syscall` and its memory say, the new spelling of the old name is
+//! absent. A server that may not look there (not root, and Yama forbids it) is as Linux's vfat: the
+//! rename succeeds and does nothing.
 
 use super::FOREVER;
 use super::ops::Fuse;
-use crate::session::Change;
-use fuser::{INodeNo, Request};
-use seawall_diskfs::{Attempt, Attr, Ctx, Format, Fs, Ino, Ticket};
-use std::format;
+use rustix::fs::RenameFlags;
+use seawall_diskfs::{Attempt, Ctx, Fault, Format, Fs, FsError, Ino, Refused, Ticket};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::time::Duration;
 use std::vec::Vec;
+use std::{format, vec};
 
-/// Added to a node's number: the same node, for a rename.
-pub(super) const SECOND: u64 = 1 << 62;
-
-/// rename, renameat and renameat2 of x86-64, and the last two elsewhere.
+/// rename, renameat and renameat2, with where the paths and flags are among the arguments.
 #[cfg(target_arch = "x86_64")]
-const RENAMES: &[u64] = &[82, 264, 316];
+const RENAMES: &[(u64, Places)] =
+    &[(82, (0, 1, None)), (264, (1, 3, None)), (316, (1, 3, Some(4)))];
 #[cfg(not(target_arch = "x86_64"))]
-const RENAMES: &[u64] = &[38, 276];
+const RENAMES: &[(u64, Places)] = &[(38, (1, 3, None)), (276, (1, 3, Some(4)))];
 
-/// A name that was asked for.
-pub(super) struct Spelled {
-    pub(super) attr: Attr,
-    /// The volume keeps it in another spelling.
-    pub(super) other: bool,
+/// Arguments of the old path, the new path and the flags.
+type Places = (usize, usize, Option<usize>);
+
+/// Longest path that rename(2) takes.
+const PATH_MAX: usize = 4096;
+/// Bytes read at once; memory may end behind the path, but not inside a page.
+const PAGE: u64 = 4096;
+
+/// The last parts of the two paths of the rename(2) that a thread is in, as far as that can be
+/// seen; an exchange changes no spelling.
+fn renaming(pid: u32) -> Option<(Vec<u8>, Vec<u8>)> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/syscall")).ok()?;
+    let mut words = text.split_whitespace();
+    let number: u64 = words.next()?.parse().ok()?;
+    let (_, (old, new, flags)) = *RENAMES.iter().find(|(n, _)| *n == number)?;
+    let args: Vec<u64> =
+        words.map_while(|w| u64::from_str_radix(w.trim_start_matches("0x"), 16).ok()).collect();
+    let flags = flags.and_then(|at| args.get(at).copied()).unwrap_or(0);
+    if flags & u64::from(RenameFlags::EXCHANGE.bits()) != 0 {
+        return None;
+    }
+    let memory = File::open(format!("/proc/{pid}/mem")).ok()?;
+    Some((last_part(&memory, *args.get(old)?)?, last_part(&memory, *args.get(new)?)?))
 }
 
-/// True when the thread is inside rename(2), as far as that can be seen.
-fn renames(pid: u32) -> bool {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
-    let number = text.split_whitespace().next().and_then(|n| n.parse().ok());
-    number.is_some_and(|n| RENAMES.contains(&n))
+/// The last part of the path at this address.
+fn last_part(memory: &File, mut at: u64) -> Option<Vec<u8>> {
+    let mut path = Vec::new();
+    while path.len() < PATH_MAX {
+        let mut part = vec![0; usize::try_from(PAGE - at % PAGE).ok()?];
+        memory.read_exact_at(&mut part, at).ok()?;
+        at = at.checked_add(part.len() as u64)?;
+        let end = part.iter().position(|b| *b == 0);
+        path.extend_from_slice(part.get(..end.unwrap_or(part.len()))?);
+        if end.is_some() {
+            break;
+        }
+    }
+    path.rsplit(|b| *b == b'/').find(|part| !part.is_empty()).map(<[u8]>::to_vec)
 }
 
 impl<F: Format> Fuse<F> {
-    /// The spelling that the volume keeps, when it is another one.
-    pub(super) fn other_spelling(
+    /// True when the thread asks for `name`, which leads to `ino`, to rename to it what is the same
+    /// node by another spelling.
+    pub(super) fn changes_spelling(
         &self,
         fs: &mut Fs<F>,
-        ctx: &Ctx,
-        (dir, name): (Ino, &[u8]),
+        (ctx, pid): (&Ctx, u32),
+        (dir, name, ino): (Ino, &[u8], Ino),
         t: &mut Ticket,
-    ) -> Attempt<Option<Vec<u8>>> {
-        if !self.folds {
-            return Ok(None);
+    ) -> Attempt<bool> {
+        if !self.folds || fs.spelling(ctx, dir, name, t)?.is_none_or(|kept| kept == name) {
+            return Ok(false);
         }
-        Ok(fs.spelling(ctx, dir, name, t)?.filter(|kept| kept != name))
+        let Some((old, new)) = renaming(pid) else { return Ok(false) };
+        if new != name || old == new {
+            return Ok(false);
+        }
+        match fs.lookup(ctx, dir, &old, t) {
+            Ok(found) => Ok(found.value.ino == ino),
+            Err(Fault::Err(FsError::Refused(Refused::NotFound))) => Ok(false),
+            Err(fault) => Err(fault),
+        }
     }
 
-    /// How long, and by which number, the kernel may know what a name leads to.
-    pub(super) fn known_as(&self, req: &Request, found: &Spelled) -> (Duration, INodeNo) {
-        let node = self.numbers.node(found.attr.ino);
-        if !found.other {
-            return (FOREVER, node);
-        }
-        let second = renames(req.pid());
-        (Duration::ZERO, INodeNo(if second { node.0 | SECOND } else { node.0 }))
-    }
-
-    /// How long the kernel may know that a name is absent.
-    pub(super) fn absent_for(&self) -> Duration {
+    /// How long the kernel may know a name.
+    pub(super) fn names_last(&self) -> Duration {
         if self.folds { Duration::ZERO } else { FOREVER }
-    }
-
-    /// Makes the kernel forget names. Not before the request is answered: until then it holds the
-    /// directory.
-    pub(super) fn forget_names(&self, names: impl IntoIterator<Item = (Ino, Option<Vec<u8>>)>) {
-        let changes =
-            names.into_iter().filter_map(|(dir, name)| Some(Change::Name { dir, name: name? }));
-        self.engine.announce(&changes.collect::<Vec<_>>());
     }
 }
