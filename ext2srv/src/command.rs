@@ -21,6 +21,18 @@ const KERNEL_BLOCK_MAX: u64 = 4096;
 const NO_RECOVERY: [&str; 2] = ["norecovery", "noload"];
 /// `-o` options of this format.
 const OPTIONS: [&str; 4] = ["norecovery", "noload", "resuid", "resgid"];
+/// What the help says of them.
+const OPTIONS_HELP: &str = "\
+  resuid=N, resgid=N   who may use the reserved blocks; what the volume says by default
+  norecovery, noload   with ro: reads a volume whose journal was not replayed";
+
+/// The number of an own option, the last one given.
+fn number(args: &MountArgs, name: &str) -> Result<Option<u32>, String> {
+    let Some((_, value)) = args.own.iter().rfind(|(n, _)| n == name) else {
+        return Ok(None);
+    };
+    value.parse().map(Some).map_err(|_| format!("-o {name}={value}: expected a number"))
+}
 
 struct Ext2Server;
 
@@ -48,13 +60,7 @@ impl Volume for Ext2Server {
             force: args.force,
             no_recovery: args.own.iter().any(|(name, _)| NO_RECOVERY.contains(&name.as_str())),
         };
-        let number = |name: &str| -> Result<Option<u32>, FsError> {
-            let Some((_, value)) = args.own.iter().rfind(|(n, _)| n == name) else {
-                return Ok(None);
-            };
-            let wrong = |_| FsError::unsupported(format!("-o {name}={value}: expected a number"));
-            value.parse().map(Some).map_err(wrong)
-        };
+        let number = |name| number(args, name).map_err(FsError::unsupported);
         let (uid, gid) = (number("resuid")?, number("resgid")?);
         Ok(Ext2::open(bytes, caps.size, options)?.with_reserve_for(uid, gid))
     }
@@ -89,6 +95,14 @@ impl Volume for Ext2Server {
 
     fn own_options() -> &'static [&'static str] {
         &OPTIONS
+    }
+
+    fn own_options_help() -> Option<&'static str> {
+        Some(OPTIONS_HELP)
+    }
+
+    fn check_options(args: &MountArgs) -> Result<(), String> {
+        number(args, "resuid").and(number(args, "resgid")).map(|_| ())
     }
 
     fn errors(volume: &Ext2) -> Option<&'static str> {

@@ -37,6 +37,21 @@ const OPTIONS: [&str; 17] = [
     "uni_xlate",
 ];
 
+/// What the help says of them.
+const OPTIONS_HELP: &str = "\
+  uid=N, gid=N            owner of everything; whoever mounts by default
+  umask=, fmask=, dmask=  permission bits taken away, octal: of all, of files, of directories
+  codepage=N              of short names: 437 (the default), 850, 866, 932 and more
+  iocharset=utf8, utf8    names are UTF-8; this is all there is
+  shortname=RULE          lower, win95, winnt or mixed (the default)
+  nonumtail               short names without a number where they can be
+  check=relaxed|normal    accepted; names are never strict
+  tz=ZONE                 UTC (the default), minutes or +HH:MM: what the volume's times are in
+  time_offset=MIN         the same in minutes east of UTC
+  quiet                   chown and chmod that FAT cannot keep succeed
+  rodir                   the read-only attribute of a directory counts
+  usefree, uni_xlate      refused: not needed here";
+
 /// Bytes of a sector unless told, and unless the device's blocks are larger.
 const SECTOR: u64 = 512;
 /// What a volume may leave unused without a word: less than a track.
@@ -106,7 +121,9 @@ fn mask(name: &str, value: &str) -> Result<u32, FsError> {
 
 /// Applies one `-o` option.
 fn apply(o: &mut OpenOptions, name: &str, value: &str) -> Result<(), FsError> {
-    let number = || value.parse().map_err(|_| wrong(name, value, "a number"));
+    // The last number means nobody.
+    let number = || value.parse().ok().filter(|n| *n != u32::MAX);
+    let number = || number().ok_or_else(|| wrong(name, value, "a number up to 4294967294"));
     match name {
         "uid" => o.uid = number()?,
         "gid" => o.gid = number()?,
@@ -142,6 +159,7 @@ fn apply(o: &mut OpenOptions, name: &str, value: &str) -> Result<(), FsError> {
         "rodir" => o.rodir = true,
         "nonumtail" => o.rules.numtail = false,
         "check" if ["n", "normal", "r", "relaxed"].contains(&value) => {}
+        "check" => return Err(wrong(name, value, "relaxed or normal: names are never strict")),
         "usefree" | "uni_xlate" => {
             return Err(FsError::unsupported(format!("-o {name}; it is not needed here")));
         }
@@ -219,6 +237,19 @@ impl Volume for FatServer {
 
     fn own_options() -> &'static [&'static str] {
         &OPTIONS
+    }
+
+    fn own_options_help() -> Option<&'static str> {
+        Some(OPTIONS_HELP)
+    }
+
+    fn check_options(args: &MountArgs) -> Result<(), String> {
+        let mut options = OpenOptions::default();
+        let done = args.own.iter().try_for_each(|(name, v)| apply(&mut options, name, v));
+        done.map_err(|e| match e {
+            FsError::Unsupported(what) => what.into(),
+            e => format!("{e}"),
+        })
     }
 
     fn read_only_because(volume: &Fat) -> Option<String> {

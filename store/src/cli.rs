@@ -9,6 +9,7 @@ mod parts;
 mod show;
 mod stream;
 
+pub use parts::partitions_of;
 pub use stream::{print, say, still_read};
 
 use crate::backend::FAULT_HELP;

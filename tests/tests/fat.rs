@@ -264,7 +264,7 @@ fn options_are_those_of_linux() {
     let said = |options: &str| {
         let mut c = std::process::Command::new(seawall_tests::bin("fatsrv"));
         c.arg("mount").arg(place.join("image")).arg(place.join("mnt")).args(["-o", options]);
-        run(&mut c).exits(1).stderr
+        run(&mut c).exits(2).stderr
     };
     for (options, words) in [
         ("codepage=4711", "codepage=4711"),
@@ -273,11 +273,20 @@ fn options_are_those_of_linux() {
         ("tz=Mars", "tz=Mars"),
         ("iocharset=latin1", "utf8"),
         ("uid=me", "uid=me"),
+        ("gid=4294967295", "up to 4294967294"),
+        ("check=s", "relaxed or normal"),
+        ("cache=1M", "at least 4 MiB"),
     ] {
         let text = said(options);
         assert!(text.contains(words) && text.lines().count() == 1, "{options}: {text}");
     }
-    let options = ["-o", "uid=1234,gid=2345,fmask=0137,dmask=0027,tz=+02:00,codepage=850"];
+    let mut help = std::process::Command::new(seawall_tests::bin("fatsrv"));
+    let help = run(help.args(["mount", "--help"])).ok().stdout;
+    for word in ["codepage=N", "shortname=RULE", "tz=ZONE", "fmask="] {
+        assert!(help.contains(word), "{help}");
+    }
+    let options =
+        ["-o", "noauto,nofail,uid=1234,gid=2345,fmask=0137,dmask=0027,tz=+02:00,codepage=850"];
     let mut m = Mount::fat(place, &options);
     fs::create_dir(m.at("d")).unwrap();
     fs::write(m.at("d/f"), b"x").unwrap();
@@ -291,6 +300,42 @@ fn options_are_those_of_linux() {
     run(tool("chmod").args(["a-w"]).arg(m.at("d/f"))).ok();
     assert_eq!(fs::metadata(m.at("d/f")).unwrap().mode() & 0o7777, 0o440);
     m.umount();
+}
+
+/// Two local names that are one on the volume: the second is refused, nothing is lost.
+#[test]
+fn put_tells_names_that_the_volume_takes_for_one() {
+    let mut m = small();
+    let from = Scratch::new();
+    let tree = from.dir("tree");
+    for (name, text) in [("Read", "first"), ("read", "second"), ("READ.", "third"), ("other", "x")]
+    {
+        fs::write(tree.join(name), text).unwrap();
+    }
+    let put = m.fs(&["put", tree.to_str().unwrap()], "/");
+    let said = put.exits(1).stderr;
+    assert!(said.contains("the volume takes this name for that of READ."), "{said}");
+    assert_eq!(names(&m.at("tree")), ["READ", "other"]);
+    assert_eq!(fs::read(m.at("tree/read")).unwrap(), b"third");
+    m.umount();
+}
+
+#[test]
+fn mkfs_says_what_it_is_put_over() {
+    let place = Scratch::new();
+    let disk = place.join("disk");
+    File::create(&disk).unwrap().set_len(64 << 20).unwrap();
+    let mut sfdisk = tool("sfdisk");
+    sfdisk.args(["-q", "--no-reread", "--wipe", "never"]).arg(&disk);
+    let mut child = sfdisk.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"label: dos\nsize=8M,type=c\nsize=8M\n").unwrap();
+    assert!(child.wait().unwrap().success());
+    let mkfs = || {
+        let mut c = std::process::Command::new(seawall_tests::bin("fatsrv"));
+        run(c.arg("mkfs").arg(&disk)).ok().stderr
+    };
+    assert!(mkfs().contains("a table of 2 partitions was there"));
+    assert_eq!(mkfs(), "");
 }
 
 /// A server that was killed leaves the volume marked as in use, and what was synced on it.

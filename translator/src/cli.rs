@@ -20,7 +20,7 @@ pub use options::MountArgs;
 pub use policy::load as load_policy;
 pub use seawall_store::name::format_size;
 
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use seawall_blockdev::BlockDev;
 use seawall_diskfs::check::{Item, Progress, Report};
 use seawall_diskfs::{Format, FsError};
@@ -93,6 +93,19 @@ pub trait Volume {
     /// Names of `-o` options of its own, which [`Volume::open`] finds in [`MountArgs::own`].
     fn own_options() -> &'static [&'static str] {
         &[]
+    }
+
+    /// What the help says of them.
+    fn own_options_help() -> Option<&'static str> {
+        None
+    }
+
+    /// Checks the values of its own options before the store is opened.
+    ///
+    /// # Errors
+    /// What is wrong with which.
+    fn check_options(_args: &MountArgs) -> Result<(), String> {
+        Ok(())
     }
 }
 
@@ -307,7 +320,9 @@ pub fn run<V: Volume>(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         .name(V::PROGRAM)
         .bin_name(V::PROGRAM)
         .about(format!("Serves {} filesystems, makes them, and talks to a server.", V::FORMAT))
-        .mut_subcommand("mkfs", mkfs::only_of::<V>);
+        .mut_subcommand("mkfs", mkfs::only_of::<V>)
+        .mut_subcommand("serve", with_own_options::<V>)
+        .mut_subcommand("mount", with_own_options::<V>);
     let parsed = command.try_get_matches_from(args).and_then(|m| {
         mkfs::refuse_others::<V>(&m)?;
         Cli::from_arg_matches(&m)
@@ -328,6 +343,13 @@ pub fn run<V: Volume>(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Verb::Check(args) => check::run::<V>(&args),
     };
     exit(V::PROGRAM, done)
+}
+
+fn with_own_options<V: Volume>(command: Command) -> Command {
+    match V::own_options_help() {
+        Some(help) => command.after_help(format!("Options of {}:\n{help}", V::FORMAT)),
+        None => command,
+    }
 }
 
 fn label(text: &str) -> Result<String, String> {

@@ -88,10 +88,12 @@ pub mod feature {
     pub const ALLOCATE: u64 = 1 << 1;
     /// Inode flags.
     pub const FLAGS: u64 = 1 << 2;
+    /// The volume finds a name in several spellings: in use where it does.
+    pub const FOLDS: u64 = 1 << 3;
 }
 
 /// Feature bits this version offers.
-pub const FEATURES: u64 = feature::XATTR | feature::ALLOCATE | feature::FLAGS;
+pub const FEATURES: u64 = feature::XATTR | feature::ALLOCATE | feature::FLAGS | feature::FOLDS;
 
 macro_rules! ops {
     ($($(#[$doc:meta])* $name:ident = $n:literal, $text:literal;)*) => {

@@ -24,7 +24,7 @@ mod space;
 pub use changes::Change;
 pub use control::not_durable;
 
-use crate::protocol::{DIALECT, FEATURES, Hello, HelloReply, Version, flags, limit, op};
+use crate::protocol::{DIALECT, FEATURES, Hello, HelloReply, Version, feature, flags, limit, op};
 use alloc::string::String;
 use alloc::vec::Vec;
 use fids::Fids;
@@ -228,7 +228,8 @@ impl Session {
             return Err(Status::EOPNOTSUPP.into());
         }
         if request.op == op::HELLO {
-            return self.hello(&parse(&input)?);
+            let folds = host.with(|fs| fs.folds_names());
+            return self.hello(&parse(&input)?, folds);
         }
         if !self.greeted {
             return Err(Status::EPROTO.into());
@@ -269,8 +270,9 @@ impl Session {
         }
     }
 
-    fn hello(&mut self, hello: &Hello) -> Result<Made> {
-        let missing = hello.required & !FEATURES;
+    fn hello(&mut self, hello: &Hello, folds: bool) -> Result<Made> {
+        let features = if folds { FEATURES } else { FEATURES & !feature::FOLDS };
+        let missing = hello.required & !features;
         if hello.version != Version::CURRENT as u16 || missing != 0 {
             return Err(Status::EPROTO.into());
         }
@@ -279,7 +281,7 @@ impl Session {
         let limits = self.server.limits;
         Made::body(&HelloReply {
             version: hello.version,
-            features: hello.offered & FEATURES,
+            features: hello.offered & features,
             boot_id: self.server.boot_id,
             session_id: self.id,
             in_flight_max: limits.in_flight,

@@ -29,6 +29,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("mke2fs", "e2fsprogs"),
     ("mkfs.fat", "dosfstools"),
     ("mount", "mount"),
+    ("setfattr", "attr"),
     ("setpriv", "util-linux"),
     ("sfdisk", "fdisk"),
     ("sgdisk", "gdisk"),

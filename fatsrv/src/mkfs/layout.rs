@@ -79,14 +79,14 @@ fn check(opts: &MkfsOptions) -> Result<(), FsError> {
     if !(1..=255).contains(&opts.fats) {
         return Err(refuse(format!("{} FATs; there are 1 to 255", opts.fats)));
     }
-    if opts.reserved.is_some_and(|n| !(1..=0xFFFF).contains(&n)) {
-        return Err(refuse("reserved sectors; there are 1 to 65535"));
+    if let Some(n) = opts.reserved.filter(|n| !(1..=0xFFFF).contains(n)) {
+        return Err(refuse(format!("{n} reserved sectors; there are 1 to 65535")));
     }
-    if opts.root_entries.is_some_and(|n| !(16..=0xFFF0).contains(&n)) {
-        return Err(refuse("entries of the root directory; there are 16 to 65520"));
+    if let Some(n) = opts.root_entries.filter(|n| !(16..=0xFFF0).contains(n)) {
+        return Err(refuse(format!("{n} entries of the root directory; there are 16 to 65520")));
     }
-    if opts.media.is_some_and(|m| m != 0xF0 && m < 0xF8) {
-        return Err(refuse("this media byte; it is 0xF0 or 0xF8 to 0xFF"));
+    if let Some(m) = opts.media.filter(|m| *m != 0xF0 && *m < 0xF8) {
+        return Err(refuse(format!("media byte {m:#04x}; it is 0xf0 or 0xf8 to 0xff")));
     }
     Ok(())
 }
@@ -206,7 +206,9 @@ impl Layout {
         let first = floppy.map(|f| u64::from(f.per_cluster));
         let fit = choose(opts, wanted, first, &wish)?;
         let reserved = u32::try_from(fit.reserved).ok().filter(|n| *n <= 0xFFFF);
-        let reserved = reserved.ok_or_else(|| refuse("this many reserved sectors"))?;
+        let reserved = reserved.ok_or_else(|| {
+            refuse(format!("{} reserved sectors, aligned; there are 1 to 65535", fit.reserved))
+        })?;
         if fit.fat != FatType::Fat32 && fit.fat_sectors > 0xFFFF {
             return Err(FsError::Bug("a FAT of 16-bit entries that 16 bits cannot count"));
         }

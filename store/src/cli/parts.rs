@@ -44,6 +44,11 @@ pub(super) fn table_of(store: &mut AnyStore) -> Option<Result<TableText, String>
     }
 }
 
+/// How many partitions a store's table names; 0 without one that can be read.
+pub fn partitions_of(store: &mut AnyStore) -> usize {
+    table_of(store).and_then(Result::ok).map_or(0, |table| table.partitions.len())
+}
+
 fn table_text(table: &Table) -> TableText {
     let backup = table.backup.map(|backup| backup.to_string());
     let chain = table.chain.map(|chain| chain.to_string());

@@ -25,7 +25,7 @@ pub struct CheckArgs {
 
 pub(super) fn run<V: Volume>(args: &Check) -> Result<()> {
     if args.replay {
-        bail!("--replay comes in a later version; use e2fsck -p on the volume for now");
+        bail!("--replay: {} volumes with a journal are not replayed yet", V::FORMAT);
     }
     let client_name = format!("{} check[{}]", V::PROGRAM, std::process::id());
     let options = OpenOptions { read_only: true, client_name, ..OpenOptions::default() };

@@ -8,7 +8,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command};
 use seawall_blockdev::{BlockDev, DevError, Tag};
 use seawall_diskfs::Timestamp;
-use seawall_store::cli::say;
+use seawall_store::cli::{partitions_of, say};
 use seawall_store::{OpenOptions, open};
 use std::format;
 use std::path::{Path, PathBuf};
@@ -177,6 +177,7 @@ pub(super) fn run<V: Volume>(args: Mkfs) -> Result<()> {
     if caps.read_only {
         bail!("{store}: the store is read-only");
     }
+    let partitions = partitions_of(&mut device);
     let args = MkfsArgs {
         size: args.size.unwrap_or(caps.size),
         block_size: args.block_size,
@@ -207,6 +208,10 @@ pub(super) fn run<V: Volume>(args: Mkfs) -> Result<()> {
     }
     device.close()?;
     created.0 = None;
+    if partitions > 0 {
+        let what = format!("a table of {partitions} partitions was there; the volume is over it");
+        say(&format!("{}: warning: {store}: {what}", V::PROGRAM));
+    }
     if let Some(what) = V::mkfs_warning(&args) {
         say(&format!("{}: warning: {store}: {what}", V::PROGRAM));
     }

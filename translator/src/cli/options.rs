@@ -3,8 +3,8 @@
 use super::Usage;
 use anyhow::Result;
 use seawall_diskfs::policy::{Action, ClosePolicy, OnError, Policy, SitePolicy, Waited, When};
-use seawall_diskfs::{Atime, AtimeOpts, Site};
-use seawall_store::name::parse_size;
+use seawall_diskfs::{Atime, AtimeOpts, CacheSizes, Site};
+use seawall_store::name::{format_size, parse_size};
 use std::format;
 use std::string::{String, ToString};
 use std::vec::Vec;
@@ -55,6 +55,12 @@ const COMMON: [&str; 20] = [
     "errors",
 ];
 
+/// Words of fstab(5) that say when and by whom to mount, or are a remark.
+const FSTAB: [&str; 12] = [
+    "auto", "noauto", "user", "nouser", "users", "nousers", "owner", "group", "fail", "nofail",
+    "_netdev", "comment",
+];
+
 /// Options of which at most one can be meant, those of the kernel's mount among them.
 const EITHER: [&[&str]; 11] = [
     &["ro", "rw"],
@@ -94,8 +100,10 @@ pub(super) fn apply(list: &[String], own: &[&str], policy: &mut Policy) -> Resul
     for option in list.iter().filter(|o| !o.is_empty()) {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
         match option.as_str() {
-            // What fstab(5) has where there are no options.
+            // What fstab(5) has where there are no options, and what it tells others than the
+            // filesystem.
             "defaults" => {}
+            _ if FSTAB.contains(&name) || name.starts_with("x-") => {}
             "ro" => args.read_only = true,
             "rw" => args.read_only = false,
             "force" => args.force = true,
@@ -129,6 +137,10 @@ pub(super) fn apply(list: &[String], own: &[&str], policy: &mut Policy) -> Resul
             }
             _ if name == "cache" => {
                 let size = parse_size(value).map_err(|e| Usage(format!("-o {option}: {e}")))?;
+                if size < CacheSizes::MIN {
+                    let least = format_size(CacheSizes::MIN);
+                    return Err(Usage(format!("-o {option}: at least {least}")).into());
+                }
                 args.cache = Some(size);
             }
             _ if own.contains(&name) => args.own.push((name.to_string(), value.to_string())),
@@ -207,11 +219,11 @@ mod tests {
         let mut p = seawall_diskfs::policy::preset("default").unwrap();
         let mut read = |text: &str| apply(&list(text), &[], &mut p);
         assert_eq!(read("ro").unwrap().cache, None);
-        for (text, size) in [("cache=64M", 64 << 20), ("cache=1G,cache=4096", 4096), ("cache=0", 0)]
-        {
+        for (text, size) in [("cache=64M", 64 << 20), ("cache=1G,cache=4M", 4 << 20)] {
             assert_eq!(read(text).unwrap().cache, Some(size), "{text}");
         }
-        for text in ["cache", "cache=", "cache=big", "cache=-1", "cache=1.5G", "cache=99999999T"] {
+        let bad = ["cache", "cache=", "cache=big", "cache=-1", "cache=1.5G", "cache=99999999T"];
+        for text in bad.into_iter().chain(["cache=0", "cache=4095K"]) {
             let e = read(text).unwrap_err();
             assert!(e.is::<Usage>() && e.to_string().starts_with(&format!("-o {text}: ")), "{e}");
         }
@@ -228,7 +240,8 @@ mod tests {
         }
         contradictions(&list("defaults,ro,nosuid,ro,nodev,noexec,nodiratime,noatime")).unwrap();
         let mut p = seawall_diskfs::policy::preset("default").unwrap();
-        let args = apply(&list("defaults"), &[], &mut p).unwrap();
+        let fstab = "defaults,noauto,user,nofail,x-systemd.automount,comment=mine";
+        let args = apply(&list(fstab), &[], &mut p).unwrap();
         assert!(!args.read_only && args.own.is_empty() && p.name == "default");
     }
 

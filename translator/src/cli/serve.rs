@@ -46,6 +46,7 @@ impl Job<'_> {
         let mut own = V::own_options().to_vec();
         let mut kernel = self.kernel_options(&mut list, &mut own)?;
         let mount = options::apply(&list, &own, &mut policy)?;
+        V::check_options(&mount).map_err(Usage)?;
         kernel.acl = kernel.checks && !mount.no_acl;
         kernel.noatime = mount.atime.when == Atime::Never;
         let client_name = format!("{}[{}]", V::PROGRAM, std::process::id());

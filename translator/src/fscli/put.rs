@@ -11,7 +11,7 @@ mod undo;
 use super::local;
 use super::report::Report;
 use crate::client::{Client, ClientError, Completion, Outgoing, ROOT};
-use crate::protocol::{Create, Link, Mkdir, Mknod, Symlink, Walk, flags, op};
+use crate::protocol::{Create, Link, Mkdir, Mknod, Symlink, Walk, feature, flags, op};
 use anyhow::Result;
 use seawall_blockdev::PageBuf;
 use seawall_diskfs::{Kind, OpenFlags, SetAttr};
@@ -92,6 +92,8 @@ pub(super) struct Putter<'c> {
     broken: Vec<Rc<Item>>,
     as_root: bool,
     fsync: bool,
+    /// Of the sources' own names: what all spellings have in common -> the first one.
+    spellings: HashMap<Vec<u8>, Vec<u8>>,
 }
 
 pub(super) fn run(args: &super::Put) -> Result<()> {
@@ -104,6 +106,7 @@ pub(super) fn run(args: &super::Put) -> Result<()> {
         broken: Vec::new(),
         as_root: local::as_root(),
         fsync: args.fsync,
+        spellings: HashMap::new(),
     };
     for source in &args.sources {
         put.source(source, &args.to, args.sources.len() > 1)
@@ -125,6 +128,16 @@ fn on(op: u16, fid: u32) -> Request {
 type Sent = core::result::Result<(), ClientError>;
 
 /// `/path/..`.
+/// What all spellings of a name have in common on a volume that folds names.
+fn folded(name: &[u8]) -> Vec<u8> {
+    let upper = |c: char| {
+        let mut upper = c.to_uppercase();
+        upper.next().filter(|_| upper.next().is_none()).unwrap_or(c)
+    };
+    let text: String = String::from_utf8_lossy(name).chars().map(upper).collect();
+    text.trim_end_matches(['.', ' ']).as_bytes().to_vec()
+}
+
 fn joined(path: &[Vec<u8>]) -> Vec<u8> {
     path.iter().fold(Vec::from(b"/"), |dir, name| super::target::join(&dir, name))
 }
@@ -171,7 +184,12 @@ impl Putter<'_> {
         match name {
             Some(name) => {
                 let item = Item::new(source, named_at(to, &path, &name), &meta, None);
-                self.entry(dir, &path, &name, &item, &meta)?;
+                let mut spellings = std::mem::take(&mut self.spellings);
+                let new = self.is_new(&mut spellings, &name, &item);
+                self.spellings = spellings;
+                if new {
+                    self.entry(dir, &path, &name, &item, &meta)?;
+                }
             }
             None => self.content(dir, &path, &Item::new(source, to.to_string(), &meta, None))?,
         }
@@ -311,6 +329,7 @@ impl Putter<'_> {
             }
         };
         entries.sort_by_key(std::fs::DirEntry::file_name);
+        let mut spellings = HashMap::new();
         for entry in entries {
             if item.failed.get() || item.follows() {
                 break;
@@ -322,12 +341,35 @@ impl Putter<'_> {
                     let to = super::target::join(item.to.as_bytes(), name.as_bytes());
                     let to = String::from_utf8_lossy(&to).into_owned();
                     let below = Item::new(&local, to, &meta, Some(item));
+                    if !self.is_new(&mut spellings, name.as_bytes(), &below) {
+                        continue;
+                    }
                     self.entry(dir, path, entry.file_name().as_bytes(), &below, &meta)?;
                 }
                 Err(e) => self.report.failed(format!("{}: {e}", local.display())),
             }
         }
         Ok(())
+    }
+
+    /// False for another spelling of a name that was put into the same folder before, on a volume
+    /// that would take one for the other.
+    fn is_new(
+        &mut self,
+        spellings: &mut HashMap<Vec<u8>, Vec<u8>>,
+        name: &[u8],
+        item: &Item,
+    ) -> bool {
+        if self.client.hello().features & feature::FOLDS == 0 {
+            return true;
+        }
+        let first = spellings.entry(folded(name)).or_insert_with(|| name.to_vec());
+        let same = first == name;
+        if !same {
+            let first = String::from_utf8_lossy(first).into_owned();
+            self.fail(item, format!("the volume takes this name for that of {first}"));
+        }
+        same
     }
 
     fn entry(

@@ -15,7 +15,7 @@ use fuser::{
 use seawall_blockdev::PageBuf;
 use seawall_diskfs::driver::{self, Host};
 use seawall_diskfs::{
-    Attempt, Attr, Ctx, Done, Format, Fs, FsError, Handle, Ino, Kind, NewNode, PlanReq, Refused,
+    Attempt, Attr, Ctx, Done, Format, Fs, FsError, Handle, Kind, NewNode, PlanReq, Refused,
     SeekWhat, SetAttr, Slice, Space, Ticket,
 };
 use std::cell::RefCell;

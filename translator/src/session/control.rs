@@ -34,7 +34,7 @@ impl Session {
     /// the result of the one before it, mean something.
     pub fn handle_unmounted(&mut self, request: &Request, input: &Input) -> Outcome {
         let made = match request.op {
-            op::HELLO => parse(input).and_then(|hello| self.hello(&hello)),
+            op::HELLO => parse(input).and_then(|hello| self.hello(&hello, false)),
             op::CONTROL if matches!(self.admitted(input), Ok(Control::Shutdown)) => {
                 return Outcome::Shutdown;
             }
