@@ -134,6 +134,19 @@ fn names(n: u64, how: How) {
     );
 }
 
+/// What the machine makes of the same names: a hash map of them, with as many bytes for each as an
+/// inode and its record take on disk.
+fn floor(n: u64) {
+    let map: std::collections::HashMap<String, [u8; 300]> =
+        (0..n).map(|i| (name(i), [1; 300])).collect();
+    let mut sum = 0u64;
+    let found = rate(n.max(1_000_000), |i| {
+        sum += u64::from(map.get(&name(scattered(i % n, n))).unwrap()[128]);
+    });
+    assert!(sum > 0);
+    println!("{n:>8} hash map      {found:>10.0}/s");
+}
+
 fn files(n: u64, how: How) {
     let mut r = rig(n, true, how);
     let data = Slice::new(PageBuf::from_slice(&[5; 1024]));
@@ -157,6 +170,7 @@ fn main() {
     let sizes = if sizes.is_empty() { vec![10_000, 100_000] } else { sizes };
     for n in sizes {
         names(n, how);
+        floor(n);
         if n <= 100_000 {
             files(n, how);
         }
