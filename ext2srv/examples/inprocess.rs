@@ -59,6 +59,11 @@ fn big_file(r: &mut Rig) {
         let data = Slice::new(PageBuf::from_slice(&chunk));
         driver::run(r, &c, |fs, t| fs.write(&c, h, at, &data, t)).unwrap();
     });
+    // The same again, in memory that the process has.
+    stream("seqwrite1m_again", |at| {
+        let data = Slice::new(PageBuf::from_slice(&chunk));
+        driver::run(r, &c, |fs, t| fs.write(&c, h, at, &data, t)).unwrap();
+    });
     let mut buf = vec![0u8; MIB];
     stream("seqread1m", |at| {
         assert_eq!(driver::read_into(r, &c, h, at, &mut buf).unwrap(), MIB);

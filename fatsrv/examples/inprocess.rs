@@ -73,6 +73,9 @@ fn fatfs_side(data: Vec<u8>) -> Figures {
         out.stream("seqwrite1m", |_| f.write_all(&chunk).unwrap());
         f.flush().unwrap();
         f.seek(SeekFrom::Start(0)).unwrap();
+        out.stream("seqwrite1m_again", |_| f.write_all(&chunk).unwrap());
+        f.flush().unwrap();
+        f.seek(SeekFrom::Start(0)).unwrap();
         out.stream("seqread1m", |_| f.read_exact(&mut buf).unwrap());
         let block = buf.get_mut(..4096).unwrap();
         out.per_second("randread4k", 2000, |i| {
@@ -133,6 +136,11 @@ fn big_file(r: &mut Rig, out: &mut Figures) {
     // As a caller's buffer: its bytes are copied into the cache at each write.
     let chunk = vec![9u8; MIB];
     out.stream("seqwrite1m", |at| {
+        let data = Slice::new(PageBuf::from_slice(&chunk));
+        driver::run(r, &c, |fs, t| fs.write(&c, h, at, &data, t)).unwrap();
+    });
+    // The same again, in memory that the process has.
+    out.stream("seqwrite1m_again", |at| {
         let data = Slice::new(PageBuf::from_slice(&chunk));
         driver::run(r, &c, |fs, t| fs.write(&c, h, at, &data, t)).unwrap();
     });
