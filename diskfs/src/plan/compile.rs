@@ -106,6 +106,20 @@ impl<F: Format> Fs<F> {
         self.all_blocks(true)
     }
 
+    /// Linux's FAT: who waits for the inode waits for its entry; the tables are only started.
+    fn starts_tables(&self) -> bool {
+        !self.policy.ordered() && self.policy.action(Site::FatTable, true) <= Action::Start
+    }
+
+    /// The inode's own blocks: those that are not the FAT's, and those that are.
+    fn own_parts(&self, ino: Ino) -> (Vec<u64>, Vec<u64>) {
+        let own = self.nodes.get(ino).map(|n| n.own.iter().copied()).into_iter().flatten();
+        own.partition(|b| {
+            let newest = self.meta.cache.peek(*b).and_then(|e| e.dirty.last());
+            newest.is_none_or(|v| v.site != Site::FatTable)
+        })
+    }
+
     fn all_blocks(&self, waits: bool) -> Phase {
         let mut list: Vec<u64> = self.meta.cache.epochs.all().map(|(_, b)| b).collect();
         list.sort_unstable();
@@ -176,6 +190,15 @@ impl<F: Format> Fs<F> {
                 p.phases.push_back(self.metadata_phase(ino));
             }
             Action::Start | Action::Submit => p.phases.push_back(self.own_blocks(ino, false)),
+            Action::Wait if self.starts_tables() => {
+                let (entry, tables) = self.own_parts(ino);
+                p.phases.push_back(Phase::Blocks(BlockList {
+                    list: entry,
+                    waits: true,
+                    ..Default::default()
+                }));
+                p.phases.push_back(Phase::Blocks(BlockList { list: tables, ..Default::default() }));
+            }
             _ => p.phases.push_back(self.metadata_phase(ino)),
         }
         if close.data.max(close.inode) >= Action::Fua {

@@ -1,0 +1,157 @@
+//! The device queue: how many requests are under way, who may send the next, what was sent.
+
+use super::consts::{MS, SEGMENT};
+use super::drives::Drive;
+use crate::target::Nanos;
+use seawall_store::sim::{Kind, Model, SimRequest};
+
+/// Upper edges of the request sizes that are counted apart, bytes; the last class has none.
+pub(crate) const EDGES: [u64; 9] = [
+    4 << 10,
+    8 << 10,
+    64 << 10,
+    128 << 10,
+    256 << 10,
+    512 << 10,
+    (768 << 10) - 1,
+    (1 << 20) - 1,
+    (2 << 20) - 1,
+];
+
+/// What a device was sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sent {
+    /// Write requests.
+    pub(crate) requests: u64,
+    /// Bytes in them.
+    pub(crate) bytes: u64,
+    /// Those of them that were file data.
+    pub(crate) data_bytes: u64,
+    /// Flushes.
+    pub(crate) flushes: u64,
+    /// Requests by size, see [`EDGES`].
+    pub(crate) sizes: [u64; 10],
+}
+
+impl Sent {
+    fn note(&mut self, len: u64, data: bool) {
+        self.requests += 1;
+        self.bytes += len;
+        self.data_bytes += if data { len } else { 0 };
+        let class = EDGES.iter().position(|e| len <= *e).unwrap_or(EDGES.len());
+        if let Some(n) = self.sizes.get_mut(class) {
+            *n += 1;
+        }
+    }
+
+    /// Mean request, KiB.
+    pub(crate) fn average_kib(&self) -> f64 {
+        self.bytes as f64 / 1024.0 / self.requests.max(1) as f64
+    }
+}
+
+/// One request that was sent, for what is on the medium at a given time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Written {
+    /// Device offset, bytes.
+    pub(crate) start: u64,
+    /// Length, bytes.
+    pub(crate) len: u64,
+    /// When the medium has it.
+    pub(crate) media: Nanos,
+}
+
+/// A device and its queue.
+pub(crate) struct Queue {
+    model: Model,
+    slots: u32,
+    max_request: u64,
+    segments: u64,
+    first: Option<Nanos>,
+    /// Requests under way.
+    under_way: u32,
+    /// What was sent so far.
+    pub(crate) sent: Sent,
+    /// Every write, when somebody wants to know what a pulled device holds.
+    pub(crate) log: Option<Vec<Written>>,
+}
+
+impl Queue {
+    pub(crate) fn new(drive: &Drive) -> Self {
+        let p = drive.profile;
+        Self {
+            slots: p.slots.max(1),
+            max_request: u64::from(p.max_request),
+            segments: drive.segments,
+            model: Model::new(p),
+            first: None,
+            under_way: 0,
+            sent: Sent::default(),
+            log: None,
+        }
+    }
+
+    /// Largest request for scattered memory (file data) or contiguous memory.
+    pub(crate) fn largest(&self, scattered: bool) -> u64 {
+        match self.segments {
+            n if n > 0 && scattered => self.max_request.min(n * SEGMENT),
+            _ => self.max_request,
+        }
+    }
+
+    /// Requests that may be under way at `now`: 8 at first, twice as many every 100 ms, up to the
+    /// device's. It stands in for what holds back writeback in the block layer.
+    pub(crate) fn depth(&self, now: Nanos) -> u32 {
+        let since = now.saturating_sub(self.first.unwrap_or(now));
+        let doubled = u32::try_from(since / (100 * MS)).unwrap_or(u32::MAX).min(20);
+        self.slots.min(8 << doubled)
+    }
+
+    /// When the depth next grows.
+    pub(crate) fn grows_at(&self, now: Nanos) -> Option<Nanos> {
+        let first = self.first?;
+        let step = 100 * MS;
+        let next = first + (now.saturating_sub(first) / step + 1) * step;
+        (self.depth(now) < self.slots).then_some(next)
+    }
+
+    pub(crate) fn has_room(&self, now: Nanos) -> bool {
+        self.under_way < self.depth(now)
+    }
+
+    /// Sends a write; returns when it is acknowledged. `jump`: it passes those that wait.
+    pub(crate) fn write(
+        &mut self,
+        now: Nanos,
+        start: u64,
+        len: u64,
+        data: bool,
+        jump: bool,
+    ) -> Nanos {
+        self.first.get_or_insert(now);
+        self.under_way += 1;
+        self.sent.note(len, data);
+        let done = self.model.submit(now, SimRequest { kind: Kind::Write, start, len });
+        if let Some(log) = &mut self.log {
+            log.push(Written { start, len, media: done.media });
+        }
+        if jump {
+            let p = self.model.profile();
+            let moved = (len * 1_000_000_000).checked_div(p.rate).unwrap_or(0);
+            return done.acked.min(now + p.write_command + p.switch + moved);
+        }
+        done.acked
+    }
+
+    /// Sends a flush; returns when it is answered.
+    pub(crate) fn flush(&mut self, now: Nanos) -> Nanos {
+        self.under_way += 1;
+        self.sent.flushes += 1;
+        self.model.submit(now, SimRequest { kind: Kind::Flush, start: 0, len: 0 }).acked
+    }
+
+    /// A request ended.
+    pub(crate) fn ended(&mut self) {
+        self.under_way = self.under_way.saturating_sub(1);
+    }
+}

@@ -1,0 +1,195 @@
+//! The FAT thread's two workloads on the simulator's host: one large file, and a thousand of 1 MiB,
+//! copied by a process that closes each file, followed by a sync or an unmount.
+
+use crate::host::consts::{
+    LINGER_SLACK, MS, OTHERS_DIRTY, PER_FILE, SECOND, UMOUNT, UMOUNT_GIB,
+};
+use crate::host::{MetaStore, Sent, Setup, World};
+use crate::sim::EPOCH_SECS;
+use crate::target::Nanos;
+use anyhow::{Context, Result};
+use seawall_blockdev::{BlockDev, ReadRun, Tag};
+use seawall_diskfs::policy::preset;
+use seawall_diskfs::{Handle, PlanReq, Site, Timestamp};
+use seawall_fat::boot::BOOT_BYTES;
+use seawall_fat::{Boot, Fat, HEAD_BYTES, MkfsOptions, OpenOptions, mkfs};
+
+/// Bytes of the volume: room for the largest copy.
+const VOLUME: u64 = 8 << 30;
+/// Sectors of a cluster: 16 KiB, as on sticks of 32 GB.
+const CLUSTER: u32 = 32;
+/// Bytes of one write(2) of cp.
+const WRITE: u64 = 1 << 20;
+
+/// A copy to run.
+#[derive(Clone, Debug)]
+pub(crate) struct Copy {
+    /// Preset.
+    pub(crate) policy: &'static str,
+    /// Host and device.
+    pub(crate) setup: Setup,
+    /// Rate at which cp dirties memory, MiB/s.
+    pub(crate) fill: u64,
+    /// Files, and bytes of each.
+    pub(crate) files: u64,
+    /// See `files`.
+    pub(crate) bytes: u64,
+    /// What each close sleeps in place of the policy's time, ms.
+    pub(crate) linger: Option<u32>,
+}
+
+/// What it gave. Times in virtual nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Copied {
+    /// cp returned.
+    pub(crate) cp: Nanos,
+    /// Bytes that nobody had begun to write then, those of others among them.
+    pub(crate) dirty: u64,
+    /// Bytes under way to the device then.
+    pub(crate) in_flight: u64,
+    /// A sync right after cp would have returned.
+    pub(crate) synced: Nanos,
+    /// An unmount right after cp returned.
+    pub(crate) total: Nanos,
+    /// Content copied.
+    pub(crate) content: u64,
+    /// What the device was sent.
+    pub(crate) sent: Sent,
+}
+
+impl Copied {
+    /// MB/s of copy and sync.
+    pub(crate) fn rate(&self) -> f64 {
+        self.content as f64 / 1e6 / (self.synced as f64 / 1e9)
+    }
+}
+
+/// A new FAT32 volume on a device that keeps metadata only.
+pub(crate) fn volume() -> Result<(Fat, MetaStore)> {
+    let mut store = MetaStore::new(VOLUME);
+    let time = Timestamp { secs: EPOCH_SECS, nanos: 0 };
+    let mut options = MkfsOptions::new(VOLUME, 0x5EA_0A11, time);
+    options.sectors_per_cluster = Some(CLUSTER);
+    mkfs(&mut store, &options).context("mkfs")?;
+    Ok((open(&mut store)?, store))
+}
+
+/// Opens the volume that a store holds.
+pub(crate) fn open(store: &mut MetaStore) -> Result<Fat> {
+    let mut sector = [0; BOOT_BYTES];
+    let mut at = |start: u64, buf: &mut [u8]| store.read(&mut [ReadRun { start, buf }], Tag(0));
+    at(0, &mut sector)?;
+    let boot = Boot::parse(&sector, VOLUME)?;
+    let mut head = [0; HEAD_BYTES];
+    at(boot.fat_start(boot.active_fat.unwrap_or(0)), &mut head)?;
+    let mut info = [0; 512];
+    if let Some(s) = boot.fsinfo {
+        at(u64::from(s) * u64::from(boot.sector), &mut info)?;
+    }
+    let info = boot.fsinfo.map(|_| &info);
+    Ok(Fat::open(boot, head, info, OpenOptions::default())?)
+}
+
+/// The world of a copy, just mounted.
+pub(crate) fn mount(copy: &Copy) -> Result<World<Fat>> {
+    let (fat, store) = volume()?;
+    let policy = preset(copy.policy).with_context(|| format!("no policy {}", copy.policy))?;
+    World::new(fat, store, policy, &copy.setup)
+}
+
+/// Runs cp up to its return.
+pub(crate) fn copy(world: &mut World<Fat>, copy: &Copy) -> Result<()> {
+    for n in 0..copy.files {
+        let begun = world.now() + PER_FILE;
+        world.run_to(begun)?;
+        let (_, file) = world.create(format!("F{n:07}.BIN").as_bytes())?;
+        fill(world, copy, file)?;
+        let verdict = world.run_plan(PlanReq::Close(file))?;
+        world.fs().clunk(file);
+        // Linux sleeps at every close of a mount with `flush`, whatever the close did.
+        let linger = u64::from(copy.linger.unwrap_or(verdict.linger_ms)) * MS;
+        let slack = if linger > 0 { LINGER_SLACK } else { 0 };
+        world.run_to(world.now() + linger + slack)?;
+    }
+    Ok(())
+}
+
+fn fill(world: &mut World<Fat>, copy: &Copy, file: Handle) -> Result<()> {
+    let begun = world.now();
+    let mut at = 0;
+    while at < copy.bytes {
+        let len = WRITE.min(copy.bytes - at);
+        world.write(file, at, len)?;
+        at += len;
+        // A thousand small files: filling is part of what a file costs.
+        if copy.files == 1 {
+            world.run_to(begun + at * SECOND / (copy.fill << 20))?;
+        }
+    }
+    Ok(())
+}
+
+/// Runs a copy, then the unmount.
+///
+/// # Errors
+/// The engine's, and what contradicts the workload.
+pub(crate) fn run(c: &Copy) -> Result<Copied> {
+    let mut world = mount(c)?;
+    copy(&mut world, c)?;
+    let mut out = Copied {
+        cp: world.now(),
+        dirty: world.dirty() + OTHERS_DIRTY,
+        in_flight: world.in_flight(),
+        content: c.files * c.bytes,
+        ..Copied::default()
+    };
+    world.sync(Site::Syncfs)?;
+    out.synced = world.now();
+    world.op("mark clean", |fs, ctx, t| fs.mark_clean(ctx, t))?;
+    world.sync(Site::Unmount)?;
+    let cached = c.files * c.bytes * UMOUNT_GIB / (1 << 30);
+    out.total = world.now() + UMOUNT + cached;
+    out.sent = world.queue().sent;
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::drives;
+
+    #[test]
+    fn try_it() {
+        for (dev, fill, five, bytes) in [
+            ("pny32", 1230, 39, 3u64 << 30),
+            ("samsung64", 2000, 40, (4 << 30) - 65536),
+            ("wdblue", 2050, 35, (4 << 30) - 65536),
+            ("evo870", 2730, 39, (4 << 30) - 65536),
+        ] {
+            for th in [five * (1 << 30) / 10, 256 << 20] {
+                for policy in ["fat-stock", "fat-wait1", "fat-wait0", "fat-submit"] {
+                    let t = std::time::Instant::now();
+                    let setup = Setup {
+                        drive: drives::find(dev).unwrap(),
+                        threshold: th,
+                        limit: u64::MAX / 4,
+                        period: if th > 1 << 30 { 5 * SECOND } else { SECOND },
+                        seed: 1,
+                        elevator: false,
+                    };
+                    let mut c = Copy { policy, setup, fill, files: 1, bytes, linger: None };
+                    let r = run(&c).unwrap();
+                    let e = t.elapsed();
+                    (c.files, c.bytes) = (100, 1 << 20);
+                    let s = run(&c).unwrap();
+                    println!(
+                        "{dev} {} {policy}: {:.1} MB/s req {} avg {:.0} cp {:.1} dirty {} fl {} umount {:.1} total {:.1} | small {:.2} | {e:?} {:?}",
+                        th >> 20, r.rate(), r.sent.requests, r.sent.average_kib(), r.cp as f64 / 1e9,
+                        r.dirty >> 20, r.in_flight >> 20, (r.total - r.cp) as f64 / 1e9,
+                        r.total as f64 / 1e9, s.rate(), r.sent.bytes - r.sent.data_bytes,
+                    );
+                }
+            }
+        }
+    }
+}
