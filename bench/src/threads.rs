@@ -1,3 +1,72 @@
 //! The tables of the three threads, reproduced in virtual time and compared value by value.
+//!
+//! The FAT tables run the engine of `fatsrv` on the simulator's host, the Hurd's loop the engine of
+//! `ext2srv`; f2fs has a model allocator, and reports say so. A value outside its tolerance that is
+//! not waived by name, or a relation that does not hold, is a failure.
 
+mod cells;
+mod compare;
 mod copy;
+mod f2fs;
+mod hurd;
+mod ledger;
+mod relations;
+mod session;
+mod tables;
+
+use anyhow::Result;
+use cells::Values;
+use compare::Compared;
+use relations::Relation;
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Of everything drawn.
+    pub seed: u64,
+    /// Runs of every cell, each with its own seed.
+    pub runs: u32,
+}
+
+/// What came of it.
+pub struct Report {
+    values: Values,
+    compared: Vec<Compared>,
+    relations: Vec<Relation>,
+    seeds: Vec<u64>,
+}
+
+/// Runs everything. `tick` is told of each run that ended.
+///
+/// # Errors
+/// A cell that could not run, named; a row of the source that nobody thought of.
+pub fn report(options: &Options, tick: &(dyn Fn() + Sync)) -> Result<Report> {
+    let seeds: Vec<u64> =
+        (0..u64::from(options.runs.max(1))).map(|n| options.seed.wrapping_add(n)).collect();
+    let values = cells::values(&cells::all(false), &seeds, tick)?;
+    let compared = compare::compare(&values)?;
+    let relations = relations::judge(&values);
+    Ok(Report { values, compared, relations, seeds })
+}
+
+impl Report {
+    /// True when every value is inside its tolerance or waived, every relation holds, and another
+    /// seed moves nothing by more than 2 %.
+    pub fn passes(&self) -> bool {
+        let inside = self.compared.iter().all(|c| !c.fails());
+        inside && self.relations.iter().all(|r| r.holds) && self.seed_moves() <= 0.02
+    }
+
+    /// The most that a value moves between seeds, relative to its mean.
+    pub fn seed_moves(&self) -> f64 {
+        self.values.seed_effect().map_or(0.0, |(most, _)| most)
+    }
+
+    /// All tables for a terminal.
+    ///
+    /// # Errors
+    /// A row of the source without a place.
+    pub fn tables(&self) -> Result<String> {
+        tables::text(self)
+    }
+}

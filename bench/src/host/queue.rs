@@ -29,6 +29,12 @@ pub(crate) struct Sent {
     pub(crate) data_bytes: u64,
     /// Flushes.
     pub(crate) flushes: u64,
+    /// Runs of file data as walkers claimed them, before the device's limits split them.
+    pub(crate) runs: u64,
+    /// Those of at least 768 KiB.
+    pub(crate) large_runs: u64,
+    /// Those claimed while a rival walked beside, and their bytes.
+    pub(crate) raced: (u64, u64),
     /// Requests by size, see [`EDGES`].
     pub(crate) sizes: [u64; 10],
 }
@@ -41,6 +47,16 @@ impl Sent {
         let class = EDGES.iter().position(|e| len <= *e).unwrap_or(EDGES.len());
         if let Some(n) = self.sizes.get_mut(class) {
             *n += 1;
+        }
+    }
+
+    /// A walker claimed a run of file data.
+    pub(super) fn claimed(&mut self, bytes: u64, raced: bool) {
+        self.runs += 1;
+        self.large_runs += u64::from(bytes >= 768 << 10);
+        if raced {
+            self.raced.0 += 1;
+            self.raced.1 += bytes;
         }
     }
 

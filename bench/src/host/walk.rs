@@ -4,6 +4,7 @@ use super::flusher::Reason;
 use super::walker::{CALLER, FLUSHER, Request, State, claim_limit, requests};
 use super::world::{Event, UnderWay, World};
 use anyhow::Result;
+use seawall_diskfs::policy::Exclusion;
 use seawall_diskfs::{Format, IoRun, PlanReq, Step, StepId};
 
 impl<F: Format> World<F> {
@@ -41,9 +42,10 @@ impl<F: Format> World<F> {
                 return Ok(());
             }
             let Some(plan) = self.walkers.get(w).and_then(|x| x.plan) else { return Ok(()) };
-            let limit = self.limit(w);
+            let rival = self.has_rival(w);
+            let limit = self.limit(w, rival);
             match self.io.fs.next(plan, limit) {
-                Step::Write { id, runs, .. } => self.take(w, id, &runs),
+                Step::Write { id, runs, .. } => self.take(w, id, &runs, rival),
                 Step::Sync { id, .. } => self.take_flush(w, id),
                 Step::Busy | Step::Pending => {
                     self.block(w);
@@ -66,33 +68,40 @@ impl<F: Format> World<F> {
         }
     }
 
-    /// Bytes that a walker may claim now.
-    fn limit(&mut self, w: usize) -> u64 {
+    /// True when another one walks the same pages.
+    fn has_rival(&self, w: usize) -> bool {
         let other = if w == CALLER { FLUSHER } else { CALLER };
-        let plan = self.walkers.get(w).and_then(|x| x.plan);
-        let rival = self.walkers.get(other).is_some_and(|o| o.walks())
-            && plan.is_some_and(|plan| self.io.fs.is_raced(plan));
+        self.io.fs.policy().exclusion == Exclusion::None
+            && self.walkers.get(other).is_some_and(|o| o.walks())
+    }
+
+    /// Bytes that a walker may claim now.
+    fn limit(&mut self, w: usize, rival: bool) -> u64 {
         let limit = claim_limit(rival, &mut self.rng);
         if w == FLUSHER { limit.min(self.flusher.budget) } else { limit }
     }
 
-    fn take(&mut self, w: usize, id: StepId, runs: &[IoRun]) {
+    fn take(&mut self, w: usize, id: StepId, runs: &[IoRun], rival: bool) {
         let list = requests(id, runs, |scattered| self.queue.largest(scattered));
         let data: u64 = list.iter().filter(|r| r.data).map(|r| r.len).sum();
         self.in_flight += data;
+        self.claimed += data;
+        if data > 0 {
+            self.queue.sent.claimed(data, rival);
+        }
         if w == FLUSHER {
             let all: u64 = list.iter().map(|r| r.len).sum();
             self.flusher.budget = self.flusher.budget.saturating_sub(all);
         }
         let seq = self.io.dev.take(runs);
-        self.steps.insert(id, UnderWay { left: list.len() as u64, seq: Some(seq) });
+        self.steps.insert(id, UnderWay { left: list.len() as u64, data, seq: Some(seq) });
         if let Some(walker) = self.walkers.get_mut(w) {
             walker.to_send = list;
         }
     }
 
     fn take_flush(&mut self, w: usize, step: StepId) {
-        self.steps.insert(step, UnderWay { left: 1, seq: None });
+        self.steps.insert(step, UnderWay { left: 1, data: 0, seq: None });
         if let Some(walker) = self.walkers.get_mut(w) {
             walker.to_send.push_back(Request { step, start: 0, len: 0, data: false, flush: true });
         }
@@ -123,6 +132,7 @@ impl<F: Format> World<F> {
             return;
         }
         let seq = under_way.seq;
+        self.claimed = self.claimed.saturating_sub(under_way.data);
         self.steps.remove(&step);
         let seq = seq.unwrap_or_else(|| self.io.dev.flushed());
         self.io.fs.complete(step, Ok(seq));
@@ -177,6 +187,7 @@ impl<F: Format> World<F> {
             return;
         }
         self.flusher.reason = Some(reason);
+        self.first_pass.get_or_insert((self.now, self.queue.sent));
         self.flusher.measure(self.now, self.completed);
         self.wake_walker(FLUSHER);
     }

@@ -3,7 +3,7 @@
 use super::consts::{EXPIRE, MS, SECOND};
 use super::drives::Drive;
 use super::flusher::{Flusher, Reason};
-use super::queue::Queue;
+use super::queue::{Queue, Sent};
 use super::store::MetaStore;
 use super::walker::{CALLER, FLUSHER, State, Walker};
 use crate::seed::Seed;
@@ -51,7 +51,11 @@ pub(super) enum Event {
 /// A step under way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UnderWay {
+    /// Requests that did not end yet.
     pub(super) left: u64,
+    /// Bytes of file data in it.
+    pub(super) data: u64,
+    /// `None`: a flush.
     pub(super) seq: Option<Seq>,
 }
 
@@ -69,10 +73,15 @@ pub(crate) struct World<F: Format> {
     pub(super) steps: BTreeMap<StepId, UnderWay>,
     /// Bytes of data claimed and not yet acknowledged.
     pub(super) in_flight: u64,
+    /// Bytes of data in steps that did not end.
+    pub(super) claimed: u64,
+    /// Bytes of data acknowledged.
     pub(super) completed: u64,
     pub(super) flusher: Flusher,
     pub(super) elevator: bool,
     pub(super) growing: bool,
+    /// When the flusher first ran, and what had been sent by then.
+    pub(super) first_pass: Option<(Nanos, Sent)>,
     zeroes: Slice,
 }
 
@@ -109,10 +118,12 @@ impl<F: Format> World<F> {
             sleeping: VecDeque::new(),
             steps: BTreeMap::new(),
             in_flight: 0,
+            claimed: 0,
             completed: 0,
             flusher: Flusher::new(setup.threshold, setup.period),
             elevator: setup.elevator,
             growing: false,
+            first_pass: None,
             zeroes: Slice::new(PageBuf::zeroed(1 << 20)),
         };
         world.at(setup.period, Event::Tick);
@@ -129,6 +140,11 @@ impl<F: Format> World<F> {
         &mut self.queue
     }
 
+    /// When the flusher first ran, and what had been sent by then.
+    pub(crate) fn first_pass(&self) -> Option<(Nanos, Sent)> {
+        self.first_pass
+    }
+
     /// The engine.
     pub(crate) fn fs(&mut self) -> &mut Fs<F> {
         &mut self.io.fs
@@ -141,7 +157,7 @@ impl<F: Format> World<F> {
 
     /// Bytes of file data that nobody has begun to write back.
     pub(crate) fn dirty(&self) -> u64 {
-        self.io.fs.stats().dirty_bytes.saturating_sub(self.in_flight)
+        self.io.fs.stats().dirty_bytes.saturating_sub(self.claimed)
     }
 
     /// Bytes of file data under way to the device.

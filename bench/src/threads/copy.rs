@@ -55,9 +55,32 @@ pub(crate) struct Copied {
     pub(crate) content: u64,
     /// What the device was sent.
     pub(crate) sent: Sent,
+    /// When the flusher first ran, and what had been sent by then.
+    pub(crate) first_pass: Option<(Nanos, Sent)>,
 }
 
 impl Copied {
+    /// Values by the names of the threads' tables.
+    pub(crate) fn metrics(&self) -> [(&'static str, f64); 13] {
+        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        let seconds = |nanos: u64| nanos as f64 / 1e9;
+        [
+            ("throughput", self.rate()),
+            ("requests", self.sent.requests as f64),
+            ("request_avg", self.sent.average_kib()),
+            ("cp_returns", seconds(self.cp)),
+            ("dirty_at_close", mib(self.dirty)),
+            ("in_flight_at_close", mib(self.in_flight)),
+            ("umount", seconds(self.total - self.cp)),
+            ("total", seconds(self.total)),
+            ("excess_bytes", self.sent.bytes as f64 / self.content.max(1) as f64 - 1.0),
+            ("bios_ge_768KiB", 100.0 * self.sent.large_runs as f64 / self.sent.runs.max(1) as f64),
+            ("raced_avg", self.sent.raced.1 as f64 / 1024.0 / self.sent.raced.0.max(1) as f64),
+            ("solo_until", self.first_pass.map_or(0.0, |(t, _)| seconds(t))),
+            ("solo_avg", self.first_pass.map_or(0.0, |(_, sent)| sent.average_kib())),
+        ]
+    }
+
     /// MB/s of copy and sync.
     pub(crate) fn rate(&self) -> f64 {
         self.content as f64 / 1e6 / (self.synced as f64 / 1e9)
@@ -150,46 +173,6 @@ pub(crate) fn run(c: &Copy) -> Result<Copied> {
     let cached = c.files * c.bytes * UMOUNT_GIB / (1 << 30);
     out.total = world.now() + UMOUNT + cached;
     out.sent = world.queue().sent;
+    out.first_pass = world.first_pass();
     Ok(out)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::host::drives;
-
-    #[test]
-    fn try_it() {
-        for (dev, fill, five, bytes) in [
-            ("pny32", 1230, 39, 3u64 << 30),
-            ("samsung64", 2000, 40, (4 << 30) - 65536),
-            ("wdblue", 2050, 35, (4 << 30) - 65536),
-            ("evo870", 2730, 39, (4 << 30) - 65536),
-        ] {
-            for th in [five * (1 << 30) / 10, 256 << 20] {
-                for policy in ["fat-stock", "fat-wait1", "fat-wait0", "fat-submit"] {
-                    let t = std::time::Instant::now();
-                    let setup = Setup {
-                        drive: drives::find(dev).unwrap(),
-                        threshold: th,
-                        limit: u64::MAX / 4,
-                        period: if th > 1 << 30 { 5 * SECOND } else { SECOND },
-                        seed: 1,
-                        elevator: false,
-                    };
-                    let mut c = Copy { policy, setup, fill, files: 1, bytes, linger: None };
-                    let r = run(&c).unwrap();
-                    let e = t.elapsed();
-                    (c.files, c.bytes) = (100, 1 << 20);
-                    let s = run(&c).unwrap();
-                    println!(
-                        "{dev} {} {policy}: {:.1} MB/s req {} avg {:.0} cp {:.1} dirty {} fl {} umount {:.1} total {:.1} | small {:.2} | {e:?} {:?}",
-                        th >> 20, r.rate(), r.sent.requests, r.sent.average_kib(), r.cp as f64 / 1e9,
-                        r.dirty >> 20, r.in_flight >> 20, (r.total - r.cp) as f64 / 1e9,
-                        r.total as f64 / 1e9, s.rate(), r.sent.bytes - r.sent.data_bytes,
-                    );
-                }
-            }
-        }
-    }
 }
