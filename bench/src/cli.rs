@@ -4,6 +4,7 @@
 mod list;
 mod main_job;
 mod progress;
+mod threads;
 
 use anyhow::{Result, bail};
 use clap::{Args, Parser, Subcommand};
@@ -74,9 +75,8 @@ enum Verb {
     /// Not there yet.
     #[command(disable_help_flag = true)]
     Compare(Rest),
-    /// Not there yet.
-    #[command(disable_help_flag = true)]
-    Threads(Rest),
+    /// The tables of the three threads, reproduced in virtual time, value by value.
+    Threads(threads::ThreadsArgs),
     /// Not there yet.
     #[command(disable_help_flag = true)]
     Crash(Rest),
@@ -155,7 +155,7 @@ fn act(cli: Cli) -> Result<ExitCode> {
             return Ok(seawall_translator::fscli::run(name.chain(args)));
         }
         Some(Verb::Compare(_)) => bail!("compare is not there yet"),
-        Some(Verb::Threads(_)) => bail!("threads is not there yet"),
+        Some(Verb::Threads(args)) => return threads::run(&args, cli.verbose),
         Some(Verb::Crash(_)) => bail!("crash is not there yet"),
         Some(Verb::Replay(_)) => bail!("replay is not there yet"),
     }

@@ -6,7 +6,6 @@
 //! walker gets before another overtakes it. A run is a seed and a commit.
 
 pub(crate) mod consts;
-pub(crate) mod drives;
 mod flusher;
 mod queue;
 mod store;
@@ -14,6 +13,6 @@ mod walk;
 mod walker;
 mod world;
 
-pub(crate) use queue::{Sent, Written};
+pub(crate) use queue::{EDGES, Sent, Written};
 pub(crate) use store::MetaStore;
 pub(crate) use world::{Setup, World};

@@ -28,6 +28,13 @@ pub struct Options {
     pub runs: u32,
 }
 
+impl Options {
+    /// Runs that `report` will tell of.
+    pub fn units(&self) -> u64 {
+        cells::all(false).len() as u64 * u64::from(self.runs.max(1))
+    }
+}
+
 /// What came of it.
 pub struct Report {
     values: Values,

@@ -61,12 +61,12 @@ pub(super) fn run(args: &RunArgs, verbose: u8) -> Result<()> {
     } else if args.device.contains([':', '/', '.']) {
         Mode::Real(Some(args.device.clone()))
     } else {
-        let known: Vec<&str> = PROFILES.iter().map(|p| p.name).collect();
+        let known = Profile::names();
         bail!(
             "--device {}: no such profile (there are {}), and no STORE (file:PATH, mem:SIZE, \
              unix:SOCKET, ..)",
             args.device,
-            known.join(", ")
+            known
         );
     };
     run_job(Wanted {

@@ -15,7 +15,7 @@ pub(crate) const BATCH: u64 = 31;
 /// one value for all devices.
 pub(crate) const HANDOFF: u64 = 2_130_303_779;
 /// Memory that is contiguous, bytes: 18 KiB. Fitted on the request sizes of single writers.
-pub(crate) const SEGMENT: u64 = 18 << 10;
+pub(crate) use seawall_store::sim::SEGMENT;
 /// Segments of one bio (Linux).
 pub(crate) const BIO_SEGMENTS: u64 = 256;
 /// What a timer of 100 ms lasts longer at HZ=1000: its wheel has steps of 8 ms. Fitted.

@@ -1,9 +1,8 @@
 //! The device queue: how many requests are under way, who may send the next, what was sent.
 
 use super::consts::{MS, SEGMENT};
-use super::drives::Drive;
 use crate::target::Nanos;
-use seawall_store::sim::{Kind, Model, SimRequest};
+use seawall_store::sim::{Model, Profile, SimRequest};
 
 /// Upper edges of the request sizes that are counted apart, bytes; the last class has none.
 pub(crate) const EDGES: [u64; 9] = [
@@ -80,10 +79,6 @@ pub(crate) struct Written {
 /// A device and its queue.
 pub(crate) struct Queue {
     model: Model,
-    slots: u32,
-    max_request: u64,
-    segments: u64,
-    first: Option<Nanos>,
     /// Requests under way.
     under_way: u32,
     /// What was sent so far.
@@ -93,46 +88,25 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    pub(crate) fn new(drive: &Drive) -> Self {
-        let p = drive.profile;
-        Self {
-            slots: p.slots.max(1),
-            max_request: u64::from(p.max_request),
-            segments: drive.segments,
-            model: Model::new(p),
-            first: None,
-            under_way: 0,
-            sent: Sent::default(),
-            log: None,
-        }
+    pub(crate) fn new(profile: Profile) -> Self {
+        Self { model: Model::new(profile), under_way: 0, sent: Sent::default(), log: None }
     }
 
-    /// Largest request for scattered memory (file data) or contiguous memory.
-    pub(crate) fn largest(&self, scattered: bool) -> u64 {
-        match self.segments {
-            n if n > 0 && scattered => self.max_request.min(n * SEGMENT),
-            _ => self.max_request,
-        }
+    /// Largest request, bytes.
+    pub(crate) fn largest(&self) -> u64 {
+        self.model.profile().request_max(SEGMENT)
     }
 
-    /// Requests that may be under way at `now`: 8 at first, twice as many every 100 ms, up to the
-    /// device's. It stands in for what holds back writeback in the block layer.
-    pub(crate) fn depth(&self, now: Nanos) -> u32 {
-        let since = now.saturating_sub(self.first.unwrap_or(now));
-        let doubled = u32::try_from(since / (100 * MS)).unwrap_or(u32::MAX).min(20);
-        self.slots.min(8 << doubled)
-    }
-
-    /// When the depth next grows.
+    /// When more requests may be under way than now.
     pub(crate) fn grows_at(&self, now: Nanos) -> Option<Nanos> {
-        let first = self.first?;
+        let first = self.model.first_write()?;
         let step = 100 * MS;
         let next = first + (now.saturating_sub(first) / step + 1) * step;
-        (self.depth(now) < self.slots).then_some(next)
+        (self.model.depth(now) < self.model.profile().slots).then_some(next)
     }
 
     pub(crate) fn has_room(&self, now: Nanos) -> bool {
-        self.under_way < self.depth(now)
+        self.under_way < self.model.depth(now)
     }
 
     /// Sends a write; returns when it is acknowledged. `jump`: it passes those that wait.
@@ -144,10 +118,9 @@ impl Queue {
         data: bool,
         jump: bool,
     ) -> Nanos {
-        self.first.get_or_insert(now);
         self.under_way += 1;
         self.sent.note(len, data);
-        let done = self.model.submit(now, SimRequest { kind: Kind::Write, start, len });
+        let done = self.model.submit(now, SimRequest::write(start, len));
         if let Some(log) = &mut self.log {
             log.push(Written { start, len, media: done.media });
         }
@@ -163,7 +136,7 @@ impl Queue {
     pub(crate) fn flush(&mut self, now: Nanos) -> Nanos {
         self.under_way += 1;
         self.sent.flushes += 1;
-        self.model.submit(now, SimRequest { kind: Kind::Flush, start: 0, len: 0 }).acked
+        self.model.submit(now, SimRequest::flush()).acked
     }
 
     /// A request ended.

@@ -82,7 +82,7 @@ impl<F: Format> World<F> {
     }
 
     fn take(&mut self, w: usize, id: StepId, runs: &[IoRun], rival: bool) {
-        let list = requests(id, runs, |scattered| self.queue.largest(scattered));
+        let list = requests(id, runs, self.queue.largest());
         let data: u64 = list.iter().filter(|r| r.data).map(|r| r.len).sum();
         self.in_flight += data;
         self.claimed += data;

@@ -69,16 +69,11 @@ pub(super) fn claim_limit(rival: bool, rng: &mut Seed) -> u64 {
 }
 
 /// The requests of a step: neighbours are one request, up to the largest.
-pub(super) fn requests(
-    step: StepId,
-    runs: &[IoRun],
-    largest: impl Fn(bool) -> u64,
-) -> VecDeque<Request> {
+pub(super) fn requests(step: StepId, runs: &[IoRun], most: u64) -> VecDeque<Request> {
     let mut out: VecDeque<Request> = VecDeque::new();
     for r in runs {
         let data = r.tag == Site::Data.tag();
         let (mut start, mut left) = (r.start, r.data.len() as u64);
-        let most = largest(data);
         while left > 0 {
             let last = out.back_mut().filter(|q| {
                 q.data == data && q.start.saturating_add(q.len) == start && q.len < most

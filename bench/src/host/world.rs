@@ -1,7 +1,6 @@
 //! The world of one run: the engine, its walkers, the device, and virtual time.
 
 use super::consts::{EXPIRE, MS, SECOND};
-use super::drives::Drive;
 use super::flusher::{Flusher, Reason};
 use super::queue::{Queue, Sent};
 use super::store::MetaStore;
@@ -16,6 +15,7 @@ use seawall_diskfs::{
     Attempt, Ctx, Done, Format, Fs, Handle, Ino, MountOpts, OpenFlags, PlanReq, Policy, Site,
     Slice, StepId, Ticket, Timestamp, Verdict,
 };
+use seawall_store::sim::Profile;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     /// The device.
-    pub(crate) drive: Drive,
+    pub(crate) drive: Profile,
     /// Dirty bytes that start the flusher.
     pub(crate) threshold: u64,
     /// Dirty bytes at which writers wait.
@@ -111,7 +111,7 @@ impl<F: Format> World<F> {
             events: BinaryHeap::new(),
             tie: 0,
             io: Blocking { fs, dev: store },
-            queue: Queue::new(&setup.drive),
+            queue: Queue::new(setup.drive.clone()),
             rng: Seed::new(setup.seed),
             walkers: [Walker::new(), Walker::new()],
             ready: VecDeque::new(),

@@ -3,10 +3,11 @@
 use super::copy::{self, Copied, Copy};
 use super::f2fs::{self, Fio};
 use super::hurd;
-use super::session::{SESSIONS, Session};
+use super::session::{SESSIONS, SURVEY, Session};
 use crate::host::consts::MS;
-use crate::host::{Setup, drives};
+use crate::host::Setup;
 use anyhow::{Context, Result};
+use seawall_store::sim::Profile;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -85,9 +86,15 @@ pub(crate) fn all(short: bool) -> Vec<Cell> {
             }
         }
     }
+    for s in SURVEY {
+        for preset in ["fat-stock", "fat-wait1"] {
+            out.push(Cell::Fat(s, preset, "default", Work::Large, false));
+            out.push(Cell::Fat(s, preset, "default", Work::Small, false));
+        }
+    }
     if short {
         out.retain(|c| {
-            matches!(c, Cell::Fat(s, _, c, Work::Large, false) if s.drive == "evo870" && *c == "256M")
+            matches!(c, Cell::Fat(s, _, "256M", Work::Large, false) if s.drive == "evo870")
         });
     }
     for (name, fio) in f2fs::table(short) {
@@ -109,7 +116,7 @@ pub(crate) fn copy_of(
     seed: u64,
 ) -> Result<Copy> {
     let setup = Setup {
-        drive: drives::find(s.drive).with_context(|| format!("no drive {}", s.drive))?,
+        drive: Profile::find(&s.drive.replace('_', "-")).with_context(|| format!("no drive {}", s.drive))?,
         threshold: s.threshold(column),
         limit: u64::MAX / 4,
         period: Session::period_ms(column) * MS,

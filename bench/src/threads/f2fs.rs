@@ -7,6 +7,7 @@
 
 use crate::seed::Seed;
 use crate::target::Nanos;
+use seawall_store::sim::UFS;
 use std::collections::VecDeque;
 
 const PAGE: u64 = 4096;
@@ -14,12 +15,6 @@ const PAGE: u64 = 4096;
 const REQUEST_PAGES: u64 = 256;
 /// Blocks of a segment of the log.
 const SEGMENT_BLOCKS: u64 = 512;
-/// Fixed cost of a request, ns. Fitted, with the rate, on the two throughputs.
-const COMMAND_PS: u64 = 3_950_000;
-/// Picoseconds a byte: 1874 MB/s. Fitted.
-const BYTE_PS_1000: u64 = 533_618;
-/// Requests the device queues.
-const SLOTS: usize = 64;
 /// Chance, of 2^32, that the next page is the same writer's: 0.092. Fitted on the shares before; a
 /// fair lock among eight would have 1/8.
 const SAME: u64 = 395_136_991;
@@ -145,6 +140,13 @@ struct Open {
     pages: u64,
 }
 
+/// What the device spends on a request, picoseconds: a page is 2.2 us, and whole nanoseconds would
+/// add up.
+fn cost(bytes: u64) -> u128 {
+    let moved = u128::from(bytes) * 1_000_000_000_000 / u128::from(UFS.rate.max(1));
+    u128::from(UFS.write_command) * 1000 + moved
+}
+
 struct Log {
     now: Nanos,
     /// When the device is free, picoseconds.
@@ -164,13 +166,13 @@ impl Log {
         while self.flying.front().is_some_and(|t| *t <= self.now) {
             self.flying.pop_front();
         }
-        if self.flying.len() >= SLOTS
+        if self.flying.len() >= UFS.slots as usize
             && let Some(t) = self.flying.pop_front()
         {
             self.now = self.now.max(t);
         }
         let start = self.free.max(u128::from(self.now) * 1000);
-        self.free = start + u128::from(COMMAND_PS + bytes * BYTE_PS_1000 / 1000);
+        self.free = start + cost(bytes);
         let acked = u64::try_from(self.free / 1000).unwrap_or(u64::MAX);
         self.flying.push_back(acked);
         let [all, four, eight, large] = &mut self.requests;

@@ -26,6 +26,12 @@ pub(crate) const SESSIONS: [Session; 4] = [
     Session { drive: "evo870", fill: 2730, five_percent: 39, bytes: FOUR, usb: false },
 ];
 
+/// Two more drives of its first survey, measured at the default threshold only.
+pub(crate) const SURVEY: [Session; 2] = [
+    Session { drive: "pny250_uas", fill: 2730, five_percent: 39, bytes: FOUR, usb: true },
+    Session { drive: "evo870_uas", fill: 2730, five_percent: 39, bytes: FOUR, usb: true },
+];
+
 impl Session {
     /// Of that drive.
     pub(crate) fn of(drive: &str) -> Option<Session> {
