@@ -13,6 +13,6 @@ mod walk;
 mod walker;
 mod world;
 
-pub(crate) use queue::{EDGES, Sent, Written};
+pub(crate) use queue::{EDGES, Sent};
 pub(crate) use store::MetaStore;
 pub(crate) use world::{Setup, World};

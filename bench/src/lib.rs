@@ -18,7 +18,7 @@ mod seed;
 pub mod sim;
 mod source;
 mod target;
-mod threads;
+pub mod threads;
 mod workload;
 
 pub use image::{Verdict, check_image, dump};

@@ -10,14 +10,18 @@ mod copy;
 mod f2fs;
 mod hurd;
 mod ledger;
+mod pull;
+mod race;
 mod relations;
 mod session;
+mod studies;
 mod tables;
 
 use anyhow::Result;
 use cells::Values;
 use compare::Compared;
 use relations::Relation;
+use studies::Study;
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -31,7 +35,7 @@ pub struct Options {
 impl Options {
     /// Runs that `report` will tell of.
     pub fn units(&self) -> u64 {
-        cells::all(false).len() as u64 * u64::from(self.runs.max(1))
+        cells::all(false).len() as u64 * u64::from(self.runs.max(1)) + studies::UNITS
     }
 }
 
@@ -40,6 +44,7 @@ pub struct Report {
     values: Values,
     compared: Vec<Compared>,
     relations: Vec<Relation>,
+    studies: Vec<Study>,
     seeds: Vec<u64>,
 }
 
@@ -53,7 +58,8 @@ pub fn report(options: &Options, tick: &(dyn Fn() + Sync)) -> Result<Report> {
     let values = cells::values(&cells::all(false), &seeds, tick)?;
     let compared = compare::compare(&values)?;
     let relations = relations::judge(&values);
-    Ok(Report { values, compared, relations, seeds })
+    let studies = studies::all(options.seed, tick)?;
+    Ok(Report { values, compared, relations, studies, seeds })
 }
 
 impl Report {

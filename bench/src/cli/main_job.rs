@@ -10,7 +10,7 @@ use crate::source::Tree;
 use crate::workload::{WORKLOADS, Workload};
 use anyhow::{Context, Result, bail};
 use seawall_diskfs::policy::{PRESETS, preset};
-use seawall_store::sim::{PROFILES, Profile};
+use seawall_store::sim::Profile;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

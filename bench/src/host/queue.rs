@@ -1,7 +1,9 @@
 //! The device queue: how many requests are under way, who may send the next, what was sent.
 
 use super::consts::{MS, SEGMENT};
+use super::walker::Request;
 use crate::target::Nanos;
+use seawall_diskfs::StepId;
 use seawall_store::sim::{Model, Profile, SimRequest};
 
 /// Upper edges of the request sizes that are counted apart, bytes; the last class has none.
@@ -68,6 +70,10 @@ impl Sent {
 /// One request that was sent, for what is on the medium at a given time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Written {
+    /// Step that it was part of.
+    pub(crate) step: StepId,
+    /// File data.
+    pub(crate) data: bool,
     /// Device offset, bytes.
     pub(crate) start: u64,
     /// Length, bytes.
@@ -110,19 +116,13 @@ impl Queue {
     }
 
     /// Sends a write; returns when it is acknowledged. `jump`: it passes those that wait.
-    pub(crate) fn write(
-        &mut self,
-        now: Nanos,
-        start: u64,
-        len: u64,
-        data: bool,
-        jump: bool,
-    ) -> Nanos {
+    pub(super) fn write(&mut self, now: Nanos, r: &Request, jump: bool) -> Nanos {
+        let (start, len, data) = (r.start, r.len, r.data);
         self.under_way += 1;
         self.sent.note(len, data);
         let done = self.model.submit(now, SimRequest::write(start, len));
         if let Some(log) = &mut self.log {
-            log.push(Written { start, len, media: done.media });
+            log.push(Written { step: r.step, data, start, len, media: done.media });
         }
         if jump {
             let p = self.model.profile();

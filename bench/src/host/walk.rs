@@ -35,7 +35,7 @@ impl<F: Format> World<F> {
                     return Ok(());
                 }
                 walker.to_send.pop_front();
-                self.send(w, next);
+                self.send(next);
                 continue;
             }
             if w == FLUSHER && !self.flusher_goes_on() {
@@ -93,6 +93,9 @@ impl<F: Format> World<F> {
             let all: u64 = list.iter().map(|r| r.len).sum();
             self.flusher.budget = self.flusher.budget.saturating_sub(all);
         }
+        if data == 0 && self.queue.log.is_some() {
+            self.meta_log.insert(id, runs.to_vec());
+        }
         let seq = self.io.dev.take(runs);
         self.steps.insert(id, UnderWay { left: list.len() as u64, data, seq: Some(seq) });
         if let Some(walker) = self.walkers.get_mut(w) {
@@ -107,12 +110,12 @@ impl<F: Format> World<F> {
         }
     }
 
-    fn send(&mut self, w: usize, r: Request) {
+    fn send(&mut self, r: Request) {
         let acked = match r.flush {
             true => self.queue.flush(self.now),
             false => {
-                let jump = self.elevator && !r.data && w == CALLER;
-                self.queue.write(self.now, r.start, r.len, r.data, jump)
+                let jump = self.elevator && !r.data;
+                self.queue.write(self.now, &r, jump)
             }
         };
         self.at(acked, Event::Ack(r.step, if r.data { r.len } else { 0 }));
@@ -144,7 +147,7 @@ impl<F: Format> World<F> {
         while self.queue.has_room(self.now) {
             let Some(w) = self.sleeping.pop_front() else { return };
             if let Some(next) = self.walkers.get_mut(w).and_then(|x| x.to_send.pop_front()) {
-                self.send(w, next);
+                self.send(next);
             }
             self.wake_walker(w);
         }

@@ -12,8 +12,8 @@ use anyhow::{Context, Result, bail};
 use seawall_blockdev::{BlockDev, PageBuf, Seq};
 use seawall_diskfs::driver::{self, Blocking};
 use seawall_diskfs::{
-    Attempt, Ctx, Done, Format, Fs, Handle, Ino, MountOpts, OpenFlags, PlanReq, Policy, Site,
-    Slice, StepId, Ticket, Timestamp, Verdict,
+    Attempt, Ctx, Done, Format, Fs, Handle, Ino, IoRun, MountOpts, OpenFlags, PlanReq, Policy,
+    Site, Slice, StepId, Ticket, Timestamp, Verdict,
 };
 use seawall_store::sim::Profile;
 use std::cmp::Reverse;
@@ -40,12 +40,10 @@ pub(crate) struct Setup {
 pub(super) enum Event {
     /// A request ended: its step, bytes of data.
     Ack(StepId, u64),
-    /// The flusher looks at ages.
-    Tick,
+    /// The flusher looks at ages; of the timer that was started so many-th.
+    Tick(u64),
     /// The queue grows.
     Grow,
-    /// The calling process wakes up.
-    Wake,
 }
 
 /// A step under way.
@@ -80,8 +78,11 @@ pub(crate) struct World<F: Format> {
     pub(super) flusher: Flusher,
     pub(super) elevator: bool,
     pub(super) growing: bool,
+    /// What metadata steps wrote, when the queue keeps a log.
+    pub(super) meta_log: BTreeMap<StepId, Vec<IoRun>>,
     /// When the flusher first ran, and what had been sent by then.
     pub(super) first_pass: Option<(Nanos, Sent)>,
+    timer: u64,
     zeroes: Slice,
 }
 
@@ -124,9 +125,11 @@ impl<F: Format> World<F> {
             elevator: setup.elevator,
             growing: false,
             first_pass: None,
+            timer: 0,
+            meta_log: BTreeMap::new(),
             zeroes: Slice::new(PageBuf::zeroed(1 << 20)),
         };
-        world.at(setup.period, Event::Tick);
+        world.at(setup.period, Event::Tick(0));
         Ok(world)
     }
 
@@ -148,11 +151,6 @@ impl<F: Format> World<F> {
     /// The engine.
     pub(crate) fn fs(&mut self) -> &mut Fs<F> {
         &mut self.io.fs
-    }
-
-    /// The device's metadata.
-    pub(crate) fn store(&mut self) -> &mut MetaStore {
-        &mut self.io.dev
     }
 
     /// Bytes of file data that nobody has begun to write back.
@@ -187,9 +185,8 @@ impl<F: Format> World<F> {
     pub(crate) fn create(&mut self, name: &[u8]) -> Result<(Ino, Handle)> {
         let root = self.io.fs.geometry().root;
         let flags = OpenFlags { write: true, exclusive: true, ..OpenFlags::default() };
-        let made = self.op("create", |fs, ctx, t| {
-            fs.create_open(ctx, root, name, 0o644, flags, t)
-        })?;
+        let made =
+            self.op("create", |fs, ctx, t| fs.create_open(ctx, root, name, 0o644, flags, t))?;
         Ok((made.0.ino, made.1))
     }
 
@@ -200,7 +197,12 @@ impl<F: Format> World<F> {
         if n as u64 != len {
             bail!("write: took {n} bytes of {len}");
         }
-        self.flusher.dirtied.get_or_insert(self.now);
+        if self.flusher.dirtied.is_none() {
+            // As in Linux: what is dirtied while nothing is starts the flusher's timer.
+            self.flusher.dirtied = Some(self.now);
+            self.timer += 1;
+            self.at(self.now + self.flusher.period, Event::Tick(self.timer));
+        }
         if self.flusher.reason.is_none() && self.dirty() > self.flusher.threshold {
             self.start_flusher(Reason::Background);
         }
@@ -263,18 +265,18 @@ impl<F: Format> World<F> {
         self.now = self.now.max(time);
         match event {
             Event::Ack(step, bytes) => self.acknowledged(step, bytes),
-            Event::Tick => self.tick(),
+            Event::Tick(timer) if timer == self.timer => self.tick(),
+            Event::Tick(_) => {}
             Event::Grow => {
                 self.growing = false;
                 self.grant();
             }
-            Event::Wake => {}
         }
         self.settle()
     }
 
     fn tick(&mut self) {
-        self.at(self.now + self.flusher.period, Event::Tick);
+        self.at(self.now + self.flusher.period, Event::Tick(self.timer));
         let dirty = self.dirty();
         if dirty == 0 && self.in_flight == 0 {
             self.flusher.dirtied = None;
@@ -288,8 +290,26 @@ impl<F: Format> World<F> {
         }
     }
 
-    /// When data dirtied now will be written whatever the threshold.
-    pub(crate) fn expires_at(&self) -> Nanos {
-        self.flusher.dirtied.unwrap_or(self.now) + EXPIRE
+    /// Keeps what is sent from now on, for [`World::pulled`].
+    pub(crate) fn keep_log(&mut self) {
+        self.queue.log = Some(Vec::new());
+    }
+
+    /// What the medium holds when the device is pulled at `time`: `base` with the metadata that had
+    /// reached it, and how many bytes of file data had. Needs [`World::keep_log`].
+    pub(crate) fn pulled(&self, time: Nanos, mut base: MetaStore) -> (MetaStore, u64) {
+        let mut data = 0;
+        let log = self.queue.log.as_deref().unwrap_or_default();
+        for w in log.iter().filter(|w| w.media <= time) {
+            if w.data {
+                data += w.len;
+                continue;
+            }
+            let runs = self.meta_log.get(&w.step).map(Vec::as_slice).unwrap_or_default();
+            for r in runs.iter().filter(|r| (w.start..w.start + w.len).contains(&r.start)) {
+                base.put(r.start, &r.data);
+            }
+        }
+        (base, data)
     }
 }

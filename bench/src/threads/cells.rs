@@ -4,8 +4,8 @@ use super::copy::{self, Copied, Copy};
 use super::f2fs::{self, Fio};
 use super::hurd;
 use super::session::{SESSIONS, SURVEY, Session};
-use crate::host::consts::MS;
 use crate::host::Setup;
+use crate::host::consts::MS;
 use anyhow::{Context, Result};
 use seawall_store::sim::Profile;
 use std::collections::BTreeMap;
@@ -93,9 +93,9 @@ pub(crate) fn all(short: bool) -> Vec<Cell> {
         }
     }
     if short {
-        out.retain(|c| {
-            matches!(c, Cell::Fat(s, _, "256M", Work::Large, false) if s.drive == "evo870")
-        });
+        out.retain(
+            |c| matches!(c, Cell::Fat(s, _, "256M", Work::Large, false) if s.drive == "evo870"),
+        );
     }
     for (name, fio) in f2fs::table(short) {
         out.push(Cell::F2fs(name, fio));
@@ -116,7 +116,8 @@ pub(crate) fn copy_of(
     seed: u64,
 ) -> Result<Copy> {
     let setup = Setup {
-        drive: Profile::find(&s.drive.replace('_', "-")).with_context(|| format!("no drive {}", s.drive))?,
+        drive: Profile::find(&s.drive.replace('_', "-"))
+            .with_context(|| format!("no drive {}", s.drive))?,
         threshold: s.threshold(column),
         limit: u64::MAX / 4,
         period: Session::period_ms(column) * MS,

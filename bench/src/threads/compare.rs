@@ -64,22 +64,16 @@ impl Compared {
     /// Relative error; of a range, to its nearer end, 0 inside.
     pub(crate) fn error(&self) -> Option<f64> {
         let ours = self.ours?;
-        let theirs = if self.is_range {
-            ours.clamp(self.range.0, self.range.1)
-        } else {
-            self.theirs
-        };
+        let theirs =
+            if self.is_range { ours.clamp(self.range.0, self.range.1) } else { self.theirs };
         (theirs != 0.0).then(|| ours / theirs - 1.0)
     }
 
     /// Inside the tolerance. A waived value without one of ours is not.
     pub(crate) fn is_inside(&self) -> bool {
         let Some(ours) = self.ours else { return false };
-        let theirs = if self.is_range {
-            ours.clamp(self.range.0, self.range.1)
-        } else {
-            self.theirs
-        };
+        let theirs =
+            if self.is_range { ours.clamp(self.range.0, self.range.1) } else { self.theirs };
         let bound = (self.tolerance.relative * theirs.abs()).max(self.tolerance.absolute);
         (ours - theirs).abs() <= bound
     }
@@ -192,9 +186,8 @@ pub(crate) fn compare(values: &Values) -> Result<Vec<Compared>> {
         };
         let value = r.number()?;
         let is_range = r.metric.ends_with("_min") || r.metric.ends_with("_max");
-        let same = |c: &&mut Compared| {
-            c.key == key && c.session == r.session && c.is_range == is_range
-        };
+        let same =
+            |c: &&mut Compared| c.key == key && c.session == r.session && c.is_range == is_range;
         if let Some(c) = out.iter_mut().find(same) {
             c.theirs = (c.theirs * c.rows as f64 + value) / (c.rows + 1) as f64;
             c.range = (c.range.0.min(value), c.range.1.max(value));

@@ -1,9 +1,7 @@
 //! The FAT thread's two workloads on the simulator's host: one large file, and a thousand of 1 MiB,
 //! copied by a process that closes each file, followed by a sync or an unmount.
 
-use crate::host::consts::{
-    LINGER_SLACK, MS, OTHERS_DIRTY, PER_FILE, SECOND, UMOUNT, UMOUNT_GIB,
-};
+use crate::host::consts::{LINGER_SLACK, MS, OTHERS_DIRTY, PER_FILE, SECOND, UMOUNT, UMOUNT_GIB};
 use crate::host::{MetaStore, Sent, Setup, World};
 use crate::sim::EPOCH_SECS;
 use crate::target::Nanos;

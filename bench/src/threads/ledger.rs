@@ -57,9 +57,8 @@ struct Source {
     row: Vec<Row>,
 }
 
-static ROWS: LazyLock<Result<Vec<Row>, String>> = LazyLock::new(|| {
-    toml::from_str::<Source>(SOURCE).map(|s| s.row).map_err(|e| e.to_string())
-});
+static ROWS: LazyLock<Result<Vec<Row>, String>> =
+    LazyLock::new(|| toml::from_str::<Source>(SOURCE).map(|s| s.row).map_err(|e| e.to_string()));
 
 /// All rows, in the order of the file.
 ///

@@ -73,9 +73,8 @@ impl Judge<'_> {
 
     fn indifferent_stick(&mut self) {
         let parts = ["5%", "256M"].map(|column| {
-            let all = VARIANTS.map(|p| {
-                self.large("samsung64", variant(p, false), column, "throughput")
-            });
+            let all =
+                VARIANTS.map(|p| self.large("samsung64", variant(p, false), column, "throughput"));
             let spread = spread(&all);
             (format!("{column} {:.1} %", spread * 100.0), spread <= 0.02)
         });
@@ -90,12 +89,8 @@ impl Judge<'_> {
             let of = |p| self.large(s.drive, p, "256M", "total");
             let total = of("wait0") / of("wait1") - 1.0;
             let ok = share >= 0.8 && total.abs() <= 0.05;
-            let text = format!(
-                "{} {:.0} % dirty, total {:+.1} %",
-                s.drive,
-                share * 100.0,
-                total * 100.0
-            );
+            let text =
+                format!("{} {:.0} % dirty, total {:+.1} %", s.drive, share * 100.0, total * 100.0);
             parts.push((text, ok));
         }
         let claim = "wait0 at 256M: at least 80 % of the file dirty at close, total within 5 % of \
@@ -187,11 +182,8 @@ impl Judge<'_> {
     }
 
     fn one_run_length(&mut self) {
-        let all: Vec<f64> = self
-            .drives
-            .iter()
-            .map(|s| self.large(s.drive, "stock", "256M", "raced_avg"))
-            .collect();
+        let all: Vec<f64> =
+            self.drives.iter().map(|s| self.large(s.drive, "stock", "256M", "raced_avg")).collect();
         let spread = spread(&all);
         let list: Vec<String> = all.iter().map(|v| format!("{v:.0}")).collect();
         let text = format!("{} KiB, {:.1} %", list.join(" "), spread * 100.0);

@@ -33,6 +33,10 @@ pub(crate) const SURVEY: [Session; 2] = [
 ];
 
 impl Session {
+    /// A host like that of the first session.
+    pub(crate) const PLAIN: Self =
+        Self { drive: "pny32", fill: 1230, five_percent: 39, bytes: 3 << 30, usb: true };
+
     /// Of that drive.
     pub(crate) fn of(drive: &str) -> Option<Session> {
         SESSIONS.iter().find(|s| s.drive == drive).copied()

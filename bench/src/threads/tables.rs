@@ -47,11 +47,7 @@ pub(super) fn text(r: &Report) -> Result<String> {
     let _ = writeln!(out, "{}\n", how(r));
     let _ = writeln!(out, "FAT: thread / ours\n{}\n", fat(r));
     let _ = writeln!(out, "FAT, 1000 files of 1 MiB, MB/s: thread / ours\n{}\n", small(r));
-    let _ = writeln!(
-        out,
-        "Requests by size, ours, first seed\n{}\n",
-        sizes(&r.values)
-    );
+    let _ = writeln!(out, "Requests by size, ours, first seed\n{}\n", sizes(&r.values));
     let _ = writeln!(out, "f2fs (model allocator) and the Hurd's loop\n{}\n", others(r));
     let _ = writeln!(
         out,
@@ -65,6 +61,13 @@ pub(super) fn text(r: &Report) -> Result<String> {
         let of = |c: &&Compared| (c.place != Place::Fitted) == held_out;
         let list: Vec<&Compared> = r.compared.iter().filter(of).collect();
         let _ = writeln!(out, "{title}\n{}\n", values(&list));
+    }
+    for s in &r.studies {
+        let _ = writeln!(out, "Nobody measured: {}\n{}", s.title, study(s));
+        for note in &s.notes {
+            let _ = writeln!(out, "  {note}");
+        }
+        out.push('\n');
     }
     let _ = writeln!(out, "Relations\n{}\n", relations(r));
     let _ = writeln!(out, "Ledger of the source's rows\n{}", ledger_table()?);
@@ -242,19 +245,23 @@ fn sweep(values: &Values) -> Table {
             let key = super::cells::Key { device, policy, threshold, work: Work::Osync, metric };
             values.mean(&key).map_or("-".into(), number)
         };
-        t.add_row(vec![
-            blocks.to_string(),
-            of("throughput"),
-            of("requests"),
-            of("share_4KiB"),
-        ]);
+        t.add_row(vec![blocks.to_string(), of("throughput"), of("requests"), of("share_4KiB")]);
     }
     t
 }
 
 fn values(list: &[&Compared]) -> Table {
     let header = [
-        "value", "unit", "n", "thread", "range", "ours", "spread", "error", "tolerance", "verdict",
+        "value",
+        "unit",
+        "n",
+        "thread",
+        "range",
+        "ours",
+        "spread",
+        "error",
+        "tolerance",
+        "verdict",
     ];
     let mut t = new_table(&header, 2);
     for c in list {
@@ -281,6 +288,15 @@ fn values(list: &[&Compared]) -> Table {
             c.tolerance.text(&c.unit),
             c.verdict().into(),
         ]);
+    }
+    t
+}
+
+fn study(s: &super::studies::Study) -> Table {
+    let header: Vec<&str> = s.header.iter().map(String::as_str).collect();
+    let mut t = new_table(&header, 1);
+    for row in &s.rows {
+        t.add_row(row.clone());
     }
     t
 }
