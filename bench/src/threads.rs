@@ -7,7 +7,9 @@
 mod cells;
 mod compare;
 mod copy;
+mod csv;
 mod f2fs;
+mod html;
 mod hurd;
 mod ledger;
 mod pull;
@@ -15,8 +17,11 @@ mod race;
 mod relations;
 mod session;
 mod studies;
+mod svg;
 mod tables;
+mod words;
 
+use crate::provenance::Provenance;
 use anyhow::Result;
 use cells::Values;
 use compare::Compared;
@@ -30,12 +35,16 @@ pub struct Options {
     pub seed: u64,
     /// Runs of every cell, each with its own seed.
     pub runs: u32,
+    /// One drive at one threshold, shorter f2fs runs, no studies: for tests. Most values are then
+    /// missing, and the report does not pass.
+    pub short: bool,
 }
 
 impl Options {
     /// Runs that `report` will tell of.
     pub fn units(&self) -> u64 {
-        cells::all(false).len() as u64 * u64::from(self.runs.max(1)) + studies::UNITS
+        let studies = if self.short { 0 } else { studies::UNITS };
+        cells::all(self.short).len() as u64 * u64::from(self.runs.max(1)) + studies
     }
 }
 
@@ -55,10 +64,10 @@ pub struct Report {
 pub fn report(options: &Options, tick: &(dyn Fn() + Sync)) -> Result<Report> {
     let seeds: Vec<u64> =
         (0..u64::from(options.runs.max(1))).map(|n| options.seed.wrapping_add(n)).collect();
-    let values = cells::values(&cells::all(false), &seeds, tick)?;
+    let values = cells::values(&cells::all(options.short), &seeds, tick)?;
     let compared = compare::compare(&values)?;
     let relations = relations::judge(&values);
-    let studies = studies::all(options.seed, tick)?;
+    let studies = if options.short { Vec::new() } else { studies::all(options.seed, tick)? };
     Ok(Report { values, compared, relations, studies, seeds })
 }
 
@@ -75,11 +84,39 @@ impl Report {
         self.values.seed_effect().map_or(0.0, |(most, _)| most)
     }
 
+    /// Values outside their tolerance that nobody waived, and relations that do not hold.
+    pub fn failures(&self) -> Vec<String> {
+        let values = self.compared.iter().filter(|c| c.fails()).map(Compared::name);
+        let relations = self.relations.iter().filter(|r| !r.holds);
+        values.chain(relations.map(|r| format!("relation {}: {}", r.number, r.found))).collect()
+    }
+
     /// All tables for a terminal.
     ///
     /// # Errors
     /// A row of the source without a place.
     pub fn tables(&self) -> Result<String> {
         tables::text(self)
+    }
+
+    /// All values, relations and studies as CSV.
+    pub fn csv(&self) -> String {
+        csv::csv(self)
+    }
+
+    /// The report as JSON.
+    ///
+    /// # Errors
+    /// A row of the source without a place.
+    pub fn json(&self, provenance: &Provenance) -> Result<serde_json::Value> {
+        csv::json(self, provenance)
+    }
+
+    /// One page with plots that stands by itself.
+    ///
+    /// # Errors
+    /// A row of the source without a place.
+    pub fn html(&self, provenance: &Provenance) -> Result<String> {
+        html::page(self, provenance)
     }
 }

@@ -3,10 +3,10 @@
 use super::progress::Bar;
 use crate::job::Progress;
 use crate::provenance::Provenance;
-use crate::threads::{Options, report};
-use anyhow::Result;
+use crate::threads::{Options, Report, report};
+use anyhow::{Context, Result};
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Options.
@@ -30,7 +30,7 @@ pub(super) struct ThreadsArgs {
 }
 
 pub(super) fn run(args: &ThreadsArgs, verbose: u8) -> Result<ExitCode> {
-    let options = Options { seed: args.seed, runs: args.runs };
+    let options = Options { seed: args.seed, runs: args.runs, short: false };
     let bar = Bar::new(options.units(), verbose > 0);
     let made = report(&options, &|| bar.units(1));
     bar.done();
@@ -40,11 +40,20 @@ pub(super) fn run(args: &ThreadsArgs, verbose: u8) -> Result<ExitCode> {
     Ok(if report.passes() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn print(
-    report: &crate::threads::Report,
-    provenance: &Provenance,
-    _args: &ThreadsArgs,
-) -> Result<()> {
-    let text = format!("{}\n\n{}", provenance.describe(), report.tables()?);
+fn print(report: &Report, provenance: &Provenance, args: &ThreadsArgs) -> Result<()> {
+    let write = |path: &Path, what: String| {
+        std::fs::write(path, what).with_context(|| format!("{}", path.display()))
+    };
+    if let Some(path) = &args.csv {
+        write(path, report.csv())?;
+    }
+    if let Some(path) = &args.html {
+        write(path, report.html(provenance)?)?;
+    }
+    let text = if args.json {
+        serde_json::to_string_pretty(&report.json(provenance)?)?
+    } else {
+        format!("{}\n\n{}", provenance.describe(), report.tables()?)
+    };
     Ok(seawall_store::cli::print(&text)?)
 }

@@ -116,7 +116,7 @@ impl BlockDev for MetaStore {
     fn write_zeroes(&mut self, run: Run, _tag: Tag) -> Result<Seq, DevError> {
         let end = run.start.saturating_add(run.len);
         let (first, last) = (run.start.div_ceil(PAGE), end / PAGE);
-        if run.start % PAGE != 0 {
+        if !run.start.is_multiple_of(PAGE) {
             let len = (first * PAGE).min(end) - run.start;
             self.zero(run.start, len);
         }
@@ -124,7 +124,7 @@ impl BlockDev for MetaStore {
         for page in whole {
             self.pages.remove(&page);
         }
-        if last >= first && end % PAGE != 0 {
+        if last >= first && !end.is_multiple_of(PAGE) {
             self.zero(last * PAGE, end % PAGE);
         }
         self.seq += 1;

@@ -290,6 +290,12 @@ impl<F: Format> World<F> {
         }
     }
 
+    /// The device's metadata, when the run is over.
+    #[cfg(test)]
+    pub(crate) fn into_store(self) -> MetaStore {
+        self.io.dev
+    }
+
     /// Keeps what is sent from now on, for [`World::pulled`].
     pub(crate) fn keep_log(&mut self) {
         self.queue.log = Some(Vec::new());

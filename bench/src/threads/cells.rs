@@ -129,7 +129,7 @@ pub(crate) fn copy_of(
 }
 
 enum Gave {
-    Fat(Copied),
+    Fat(Box<Copied>),
     F2fs(f2fs::Gave),
     Hurd(hurd::Gave),
 }
@@ -140,7 +140,7 @@ fn run(cell: Cell, seed: u64) -> Result<Gave> {
             let mut c = copy_of(s, preset, column, work, seed)?;
             c.setup.elevator = elevator;
             let what = || format!("{} {preset} {column}", s.drive);
-            Ok(Gave::Fat(copy::run(&c).with_context(what)?))
+            Ok(Gave::Fat(Box::new(copy::run(&c).with_context(what)?)))
         }
         Cell::F2fs(_, fio) => Ok(Gave::F2fs(f2fs::run(&fio, seed))),
         Cell::Hurd(preset) => Ok(Gave::Hurd(hurd::run(preset, seed).context(preset)?)),
@@ -275,6 +275,7 @@ impl Values {
                 "in_flight_at_close" => 360.0,
                 "umount" => 5.0,
                 "share_ge512KiB" | "share_4KiB" | "share_8KiB" => 5.0,
+                "bios_ge_768KiB" => 50.0,
                 _ => 0.0,
             };
             let most = v.iter().map(|x| (x - mean).abs()).fold(0.0, f64::max);

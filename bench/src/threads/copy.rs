@@ -174,3 +174,67 @@ pub(crate) fn run(c: &Copy) -> Result<Copied> {
     out.first_pass = world.first_pass();
     Ok(out)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::threads::cells::{VARIANTS, Work, copy_of};
+    use crate::threads::session::Session;
+
+    fn small_copy(policy: &'static str, drive: &str) -> Copy {
+        let session = Session::of(drive).unwrap();
+        let c = copy_of(session, policy, "256M", Work::Large, 1).unwrap();
+        Copy { bytes: 512 << 20, ..c }
+    }
+
+    #[test]
+    fn one_walker_takes_what_the_closed_form_says() {
+        let c = small_copy("fat-wait1", "pny32");
+        let r = run(&c).unwrap();
+        let p = &c.setup.drive;
+        // First write at the threshold, then commands and bytes one after the other.
+        let first = 256.0 / c.fill as f64 + 0.005;
+        let bytes = r.sent.bytes as f64 / p.rate as f64;
+        let commands = r.sent.requests as f64 * p.write_command as f64 / 1e9;
+        let (got, wanted) = (r.synced as f64 / 1e9, first + bytes + commands);
+        assert!((got / wanted - 1.0).abs() < 0.01, "{got} s, closed form {wanted} s");
+        // 4.5 MiB a bio, 1 MiB a request: five for each.
+        assert_eq!(r.sent.data_bytes, c.bytes);
+        assert!((r.sent.average_kib() - 921.6).abs() < 10.0, "{}", r.sent.average_kib());
+    }
+
+    #[test]
+    fn each_variant_waits_for_what_its_row_says() {
+        let [stock, wait1, wait0, submit] =
+            VARIANTS.map(|p| run(&small_copy(p, "evo870")).unwrap());
+        assert!(stock.sent.requests > 2 * wait1.sent.requests, "two walkers race");
+        assert_eq!(wait1.in_flight, 0);
+        assert_eq!(wait1.dirty, OTHERS_DIRTY);
+        assert!(wait0.dirty > c_bytes() / 4, "the flusher has the inode: close skips it");
+        assert!(wait0.cp < wait1.cp);
+        assert_eq!(submit.sent.requests, wait1.sent.requests);
+        let late = |c: &Copied| c.total - c.cp;
+        assert!(late(&wait0) > late(&stock) && late(&stock) > late(&wait1));
+    }
+
+    fn c_bytes() -> u64 {
+        512 << 20
+    }
+
+    #[test]
+    fn the_volume_that_a_copy_leaves_is_sound() {
+        for policy in VARIANTS {
+            let c = Copy { files: 20, bytes: 3 << 20, ..small_copy(policy, "samsung64") };
+            let mut world = mount(&c).unwrap();
+            copy(&mut world, &c).unwrap();
+            world.sync(Site::Syncfs).unwrap();
+            world.op("mark clean", |fs, ctx, t| fs.mark_clean(ctx, t)).unwrap();
+            world.sync(Site::Unmount).unwrap();
+            let mut store = world.into_store();
+            let options = seawall_fat::check::CheckOptions::default();
+            let report = seawall_fat::check::check(&mut store, &options, &mut |_| ()).unwrap();
+            let items: Vec<String> = report.findings().iter().map(|i| format!("{i:?}")).collect();
+            assert_eq!(items, Vec::<String>::new(), "{policy}");
+        }
+    }
+}

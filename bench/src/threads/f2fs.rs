@@ -200,7 +200,7 @@ impl Log {
     /// Gives a page of `w` the block at the head.
     fn give(&mut self, w: usize, fio: &Fio, writers: &mut [Writer], rng: &mut Seed) {
         self.now += fio.page;
-        if self.head % SEGMENT_BLOCKS == 0 && rng.draw() >> 32 < GAP {
+        if self.head.is_multiple_of(SEGMENT_BLOCKS) && rng.draw() >> 32 < GAP {
             // The log goes on where it finds room.
             self.head += SEGMENT_BLOCKS + rng.draw() % SEGMENT_BLOCKS;
         }
@@ -383,7 +383,6 @@ mod tests {
         for seed in 1..6 {
             for (name, fio) in table(true).into_iter().take(2) {
                 let g = run(&fio, seed);
-                println!("{seed} {name} {:?}", g.metrics());
                 let rate = g.bytes as f64 / g.seconds / f64::from(1 << 20);
                 let wanted = if fio.serialize_crypto { 1747.0 } else { 673.0 };
                 assert!((rate / wanted - 1.0).abs() < 0.02, "{name} {seed}: {rate} MiB/s");

@@ -72,11 +72,18 @@ pub(super) fn text(r: &Report) -> Result<String> {
     let _ = writeln!(out, "Relations\n{}\n", relations(r));
     let _ = writeln!(out, "Ledger of the source's rows\n{}", ledger_table()?);
     let _ = writeln!(out, "{}", waivers(r));
+    out.push_str("Conclusions, made from the numbers above\n");
+    let says = r.studies.iter().flat_map(|s| s.says.clone());
+    for c in super::words::conclusions(r).into_iter().chain(says) {
+        let _ = writeln!(out, "  {c}");
+    }
+    out.push('\n');
     let _ = writeln!(out, "{}", summary(r));
     Ok(out)
 }
 
-fn how(r: &Report) -> String {
+/// What the numbers are.
+pub(super) fn how(r: &Report) -> String {
     let seeds: Vec<String> = r.seeds.iter().map(ToString::to_string).collect();
     format!(
         "VIRTUAL TIME. Seeds {}. MB/s is 10^6 B/s; KiB and MiB are binary. A mean over seeds \
@@ -89,8 +96,7 @@ fn how(r: &Report) -> String {
 }
 
 /// Theirs, wherever one session has the value.
-fn theirs(r: &Report, at: (&str, &str, &str), work: Work, metric: &str) -> Option<f64> {
-    let (device, policy, threshold) = at;
+pub(super) fn theirs(r: &Report, at: (&str, &str, &str), work: Work, metric: &str) -> Option<f64> {
     let found = r.compared.iter().find(|c| {
         let k = &c.key;
         (k.device.as_str(), k.policy.as_str(), k.threshold.as_str()) == at
@@ -98,7 +104,6 @@ fn theirs(r: &Report, at: (&str, &str, &str), work: Work, metric: &str) -> Optio
             && k.metric == metric
             && !c.is_range
     });
-    let _ = (device, policy, threshold);
     found.map(|c| c.theirs)
 }
 
