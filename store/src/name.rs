@@ -183,6 +183,19 @@ fn profile<'n>(name: &str, rest: &'n str) -> Result<(Profile, &'n str), StoreErr
     Ok((profile, inner.strip_prefix(':').unwrap_or(inner)))
 }
 
+/// The device model in a STORE name, if there is one and nothing stands in front of it but
+/// partitions and faults.
+pub fn profile_of(name: &str) -> Option<Profile> {
+    let mut rest = name;
+    loop {
+        match split_kind(rest)? {
+            ("sim", inner) => return profile(name, inner).ok().map(|(profile, _)| profile),
+            ("part" | "fault", inner) => rest = inner.split_once(':')?.1,
+            _ => return None,
+        }
+    }
+}
+
 fn part(
     name: &str,
     rest: &str,

@@ -56,17 +56,16 @@ pub(super) fn run(args: &RunArgs, verbose: u8) -> Result<()> {
             bail!("--workload {kind}: is not there yet; see `seawall list workloads`");
         }
     }
-    let mode = if Profile::find(&args.device).is_some() {
+    let mode = if Profile::find(&args.device).is_some() || args.device.ends_with(".toml") {
         Mode::Virtual(args.device.clone())
     } else if args.device.contains([':', '/', '.']) {
         Mode::Real(Some(args.device.clone()))
     } else {
-        let known = Profile::names();
         bail!(
-            "--device {}: no such profile (there are {}), and no STORE (file:PATH, mem:SIZE, \
-             unix:SOCKET, ..)",
+            "--device {}: no such profile (there are {}, and files PATH.toml), and no STORE \
+             (file:PATH, mem:SIZE, unix:SOCKET, ..)",
             args.device,
-            known
+            Profile::names()
         );
     };
     run_job(Wanted {

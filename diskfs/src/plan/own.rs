@@ -64,6 +64,20 @@ impl<F: Format> Fs<F> {
             return true;
         }
         let polite = own == Own::Skip;
+        // Nothing is taken before all can be.
+        let turn = match self.policy.exclusion {
+            Exclusion::Global { min_bytes } => {
+                polite || self.data.waiting_bytes_of(ino) >= min_bytes
+            }
+            _ => false,
+        };
+        let may = match self.turn {
+            Some((holder, _)) => holder == id,
+            None => !polite || self.turn_wanted.is_empty(),
+        };
+        if turn && !may {
+            return false;
+        }
         let n = self.nodes.entry(ino);
         match n.writer {
             Some(w) if w == id.0 => {}
@@ -76,19 +90,11 @@ impl<F: Format> Fs<F> {
                 }
             }
         }
-        let Exclusion::Global { min_bytes } = self.policy.exclusion else { return true };
-        if !polite && self.data.waiting_bytes_of(ino) < min_bytes {
-            return true;
+        if turn && self.turn.is_none() {
+            self.turn_wanted.remove(&id);
+            self.turn = Some((id, ino));
         }
-        match self.turn {
-            Some((holder, _)) => holder == id,
-            None if polite && !self.turn_wanted.is_empty() => false,
-            None => {
-                self.turn_wanted.remove(&id);
-                self.turn = Some((id, ino));
-                true
-            }
-        }
+        true
     }
 
     /// The plan waits for the inode, and perhaps for the turn: the flusher stays away from both.

@@ -124,12 +124,13 @@ fn the_rate_falls_when_the_fast_room_is_full_and_idling_brings_it_back() {
     let mut copy = |from: Nanos| {
         (0..4096).fold(0, |_, i| model.submit(from, SimRequest::write(i * MIB, MIB)).media) - from
     };
-    let rate = |time: Nanos| (4096 * MIB) * 1_000 / (time / 1_000);
+    let rate = |time: Nanos| (4096 * MIB) / (time / 1_000);
     let first = copy(0);
     assert_eq!(rate(first), 364);
     let second = copy(first);
     assert_eq!(rate(second), 196);
-    assert_eq!(rate(copy(first + second + 20_000 * MS)), 252);
+    // 20 s of nothing give 2 GB back: the runs at 251 and 255 MB/s.
+    assert_eq!(rate(copy(first + second + 20_000 * MS)), 250);
 }
 
 #[test]
