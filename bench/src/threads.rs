@@ -76,12 +76,13 @@ impl Report {
     /// seed moves nothing by more than 2 %.
     pub fn passes(&self) -> bool {
         let inside = self.compared.iter().all(|c| !c.fails());
-        inside && self.relations.iter().all(|r| r.holds) && self.seed_moves() <= 0.02
+        inside && self.relations.iter().all(|r| r.holds) && self.seed_moves().0 <= 0.02
     }
 
-    /// The most that a value moves between seeds, relative to its mean.
-    pub fn seed_moves(&self) -> f64 {
-        self.values.seed_effect().map_or(0.0, |(most, _)| most)
+    /// The most that a value moves between seeds, relative to its mean, and which it is.
+    pub fn seed_moves(&self) -> (f64, String) {
+        let effect = self.values.seed_effect();
+        effect.map_or((0.0, String::new()), |(most, key)| (most, key.text()))
     }
 
     /// Values outside their tolerance that nobody waived, and relations that do not hold.

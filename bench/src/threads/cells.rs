@@ -22,6 +22,19 @@ pub(crate) struct Key {
     pub(crate) metric: &'static str,
 }
 
+impl Key {
+    /// As one text.
+    pub(crate) fn text(&self) -> String {
+        let work = match self.work {
+            Work::Large => "large file",
+            Work::Small => "1000 x 1 MiB",
+            Work::Osync => "8 x O_SYNC",
+            Work::Loop => "fsync loop",
+        };
+        format!("{} {} {} {work} {}", self.device, self.threshold, self.policy, self.metric)
+    }
+}
+
 /// Workloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Work {
@@ -265,25 +278,25 @@ impl Values {
         self.map.iter().map(|(k, v)| (k, v.as_slice()))
     }
 
-    /// The most that a value moves between seeds, relative to its mean, and which it is. Values
-    /// that are small beside their tolerance's absolute part do not count.
+    /// The most that a value moves between seeds, and which it is: relative to its mean, a share in
+    /// points. What is small beside the absolute part of its tolerance does not count.
     pub(crate) fn seed_effect(&self) -> Option<(f64, &Key)> {
-        let moved = |(k, v): (&'_ Key, &[f64])| {
-            let mean = v.iter().sum::<f64>() / v.len().max(1) as f64;
-            let least = match k.metric {
-                "dirty_at_close" => 40.0,
-                "in_flight_at_close" => 360.0,
-                "umount" => 5.0,
-                "share_ge512KiB" | "share_4KiB" | "share_8KiB" => 5.0,
-                "bios_ge_768KiB" => 50.0,
-                // A tail, and of no table.
-                "p99_ms" => f64::INFINITY,
-                _ => 0.0,
-            };
-            let most = v.iter().map(|x| (x - mean).abs()).fold(0.0, f64::max);
-            if mean <= least { 0.0 } else { most / mean }
-        };
-        let all = self.map.iter().map(|(k, v)| (moved((k, v)), k));
+        let all = self.map.iter().map(|(k, v)| (moved(k, v), k));
         all.max_by(|a, b| a.0.total_cmp(&b.0))
     }
+}
+
+fn moved(k: &Key, v: &[f64]) -> f64 {
+    let mean = v.iter().sum::<f64>() / v.len().max(1) as f64;
+    let most = v.iter().map(|x| (x - mean).abs()).fold(0.0, f64::max);
+    let least = match k.metric {
+        "dirty_at_close" => 40.0,
+        "in_flight_at_close" => 360.0,
+        "umount" => 5.0,
+        // A tail, and of no table.
+        "p99_ms" => f64::INFINITY,
+        "share_ge512KiB" | "share_4KiB" | "share_8KiB" | "bios_ge_768KiB" => return most / 100.0,
+        _ => 0.0,
+    };
+    if mean <= least { 0.0 } else { most / mean }
 }

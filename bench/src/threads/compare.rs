@@ -94,14 +94,7 @@ impl Compared {
 
     /// Its name as one text.
     pub(crate) fn name(&self) -> String {
-        let k = &self.key;
-        let work = match k.work {
-            Work::Large => "large file",
-            Work::Small => "1000 x 1 MiB",
-            Work::Osync => "8 x O_SYNC",
-            Work::Loop => "fsync loop",
-        };
-        format!("{} {} {} {work} {}", k.device, k.threshold, k.policy, k.metric)
+        self.key.text()
     }
 }
 

@@ -200,7 +200,7 @@ mod tests {
         assert!((got / wanted - 1.0).abs() < 0.01, "{got} s, closed form {wanted} s");
         // 4.5 MiB a bio, 1 MiB a request: five for each.
         assert_eq!(r.sent.data_bytes, c.bytes);
-        assert!((r.sent.average_kib() - 921.6).abs() < 10.0, "{}", r.sent.average_kib());
+        assert!((r.sent.average_kib() - 921.6).abs() < 15.0, "{}", r.sent.average_kib());
     }
 
     #[test]

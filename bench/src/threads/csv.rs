@@ -51,10 +51,6 @@ fn compared(c: &Compared) -> Vec<String> {
     ]
 }
 
-fn key_name(k: &Key) -> String {
-    format!("{} {} {} {:?}", k.device, k.threshold, k.policy, k.work)
-}
-
 /// The CSV form.
 pub(super) fn csv(r: &Report) -> String {
     let mut out = format!("{HEADER}\n");
@@ -65,7 +61,7 @@ pub(super) fn csv(r: &Report) -> String {
         let mean = v.iter().sum::<f64>() / v.len().max(1) as f64;
         let low = v.iter().copied().fold(f64::INFINITY, f64::min);
         let high = v.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let mut fields = vec!["value".into(), key_name(k), k.metric.into()];
+        let mut fields = vec!["value".into(), k.text(), k.metric.into()];
         fields.extend(std::iter::repeat_n(String::new(), 5));
         fields.extend([exact(mean), exact(low), exact(high)]);
         fields.extend(std::iter::repeat_n(String::new(), 4));
@@ -115,7 +111,7 @@ pub(super) fn json(r: &Report, provenance: &Provenance) -> Result<Value> {
     let values: Vec<Value> = r
         .values
         .iter()
-        .map(|(k, v)| json!({ "name": key_name(k), "metric": k.metric, "each": v }))
+        .map(|(k, v)| json!({ "name": k.text(), "metric": k.metric, "each": v }))
         .collect();
     let relations: Vec<Value> = r
         .relations
@@ -140,7 +136,7 @@ pub(super) fn json(r: &Report, provenance: &Provenance) -> Result<Value> {
         "provenance": provenance,
         "seeds": r.seeds,
         "passes": r.passes(),
-        "seed_moves": r.seed_moves(),
+        "seed_moves": r.seed_moves().0,
         "compared": compared,
         "values": values,
         "relations": relations,
