@@ -1,7 +1,6 @@
 //! The report as CSV and as JSON: every value, relation and study.
 
 use super::Report;
-use super::cells::Key;
 use super::compare::Compared;
 use super::ledger;
 use crate::provenance::Provenance;

@@ -4,7 +4,7 @@ use super::Report;
 use super::cells::{VARIANTS, Work, variant};
 use super::compare::Compared;
 use super::ledger::{self, Place};
-use super::session::SESSIONS;
+use super::session::{SESSIONS, Session};
 use super::svg::{Bar, COLOURS, Group, bars, escape, lines};
 use super::tables::{number, size_names, summary, theirs, waived};
 use super::words::conclusions;
@@ -71,49 +71,64 @@ fn legend(out: &mut String, names: &[(usize, &str)]) {
     out.push_str("</p>\n");
 }
 
+/// A plot for each drive: their rates differ by 60.
 fn rates(r: &Report, column: &str) -> String {
-    let groups: Vec<Group> = SESSIONS
-        .iter()
-        .map(|s| {
-            let mut list = Vec::new();
-            for policy in ["stock", "wait1", "wait0", "submit"] {
-                let ours = r.values.fat(s.drive, policy, column, Work::Large, "throughput");
-                let at = (s.drive, policy, column);
-                let thread = theirs(r, at, Work::Large, "throughput");
-                for (value, colour, who) in [(thread, 0, "thread"), (ours, 1, "ours")] {
-                    let Some(v) = value else { continue };
-                    list.push(Bar {
-                        label: format!("{policy}, {who}"),
-                        parts: vec![(colour, v)],
-                        note: number(v),
-                    });
-                }
+    let plot = |s: &Session| {
+        let mut list = Vec::new();
+        for policy in ["stock", "wait1", "wait0", "submit"] {
+            let ours = r.values.fat(s.drive, policy, column, Work::Large, "throughput");
+            let at = (s.drive, policy, column);
+            let thread = theirs(r, at, Work::Large, "throughput");
+            for (value, colour, who) in [(thread, 0, "thread"), (ours, 1, "ours")] {
+                let Some(v) = value else { continue };
+                list.push(Bar {
+                    label: format!("{policy}, {who}"),
+                    parts: vec![(colour, v)],
+                    note: number(v),
+                });
             }
-            Group { title: s.drive.into(), bars: list }
-        })
-        .collect();
-    let title = format!("Throughput of copy and sync at {column}");
-    bars(&title, "MB/s (10^6 bytes a second)", &groups)
+        }
+        let title = format!("{}: throughput of copy and sync at {column}", s.drive);
+        let group = Group { title: s.drive.into(), bars: list };
+        bars(&title, "MB/s (10^6 bytes a second)", &[group])
+    };
+    SESSIONS.iter().map(plot).collect()
 }
 
 fn moved(r: &Report) -> String {
-    let groups: Vec<Group> = SESSIONS
-        .iter()
-        .map(|s| {
-            let bar = |p: &&'static str| {
-                let name = variant(p, false);
-                let of = |m| r.values.fat(s.drive, name, "256M", Work::Large, m).unwrap_or(0.0);
-                let (cp, umount) = (of("cp_returns"), of("umount"));
-                Bar {
-                    label: name.into(),
-                    parts: vec![(1, cp), (2, umount)],
-                    note: format!("{} + {} s", number(cp), number(umount)),
-                }
-            };
-            Group { title: s.drive.into(), bars: VARIANTS.iter().map(bar).collect() }
-        })
-        .collect();
-    bars("Until cp returns, and the unmount after it, at 256M", "seconds", &groups)
+    let plot = |s: &Session| {
+        let bar = |p: &&'static str| {
+            let name = variant(p, false);
+            let of = |m| r.values.fat(s.drive, name, "256M", Work::Large, m).unwrap_or(0.0);
+            let (cp, umount) = (of("cp_returns"), of("umount"));
+            Bar {
+                label: name.into(),
+                parts: vec![(1, cp), (2, umount)],
+                note: format!("{} + {} s", number(cp), number(umount)),
+            }
+        };
+        let title = format!("{}: until cp returns, and the unmount after it, at 256M", s.drive);
+        let group = Group { title: s.drive.into(), bars: VARIANTS.iter().map(bar).collect() };
+        bars(&title, "seconds", &[group])
+    };
+    SESSIONS.iter().map(plot).collect()
+}
+
+fn serialised(r: &Report) -> String {
+    let list = r.compared.iter().filter(|c| c.key.work == Work::Osync);
+    let list = list.filter(|c| c.key.metric == "throughput");
+    let bars_of = |c: &Compared| {
+        let ours = c.ours.map(|v| (v, 1, "ours"));
+        let all = [Some((c.theirs, 0, "thread")), ours].into_iter().flatten();
+        let bar = |(v, colour, who): (f64, usize, &str)| Bar {
+            label: who.into(),
+            parts: vec![(colour, v)],
+            note: number(v),
+        };
+        Group { title: c.key.policy.clone(), bars: all.map(bar).collect() }
+    };
+    let groups: Vec<Group> = list.map(bars_of).collect();
+    bars("f2fs: 8 writers, O_SYNC, 1 MiB (model allocator)", "MiB/s", &groups)
 }
 
 fn sizes(r: &Report) -> String {
@@ -189,6 +204,8 @@ fn plots(out: &mut String, r: &Report) {
     heading(out, "A cost moved is not a cost saved");
     legend(out, &[(1, "until cp returns"), (2, "unmount after it")]);
     out.push_str(&moved(r));
+    heading(out, "f2fs, model allocator");
+    out.push_str(&serialised(r));
     heading(out, "Request sizes");
     out.push_str(&sizes(r));
 }

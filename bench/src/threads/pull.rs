@@ -90,7 +90,8 @@ pub(crate) fn study(seed: u64, tick: &(dyn Fn() + Sync)) -> Result<Study> {
         notes: vec![
             "The medium holds what the device had finished by then. The engine opens it \
              read-only and looks the file up; what its entry, its chain or its data does not \
-             reach is lost. No sync follows the copy: the flusher alone goes on."
+             reach is lost; what is only in the drive's own cache as well. No sync follows the \
+             copy: the flusher alone goes on."
                 .into(),
         ],
         ..Study::default()

@@ -25,7 +25,7 @@ pub(super) fn new_table(header: &[&str], left: usize) -> Table {
 /// A number with as many digits as it deserves.
 pub(super) fn number(v: f64) -> String {
     match v.abs() {
-        a if a >= 1000.0 => format!("{v:.0}"),
+        0.0 => "0".into(),
         a if a >= 100.0 => format!("{v:.0}"),
         a if a >= 10.0 => format!("{v:.1}"),
         _ => format!("{v:.2}"),
@@ -73,7 +73,11 @@ pub(super) fn text(r: &Report) -> Result<String> {
     let _ = writeln!(out, "Ledger of the source's rows\n{}", ledger_table()?);
     let _ = writeln!(out, "{}", waivers(r));
     out.push_str("Conclusions, made from the numbers above\n");
-    let says = r.studies.iter().flat_map(|s| s.says.clone());
+    let says = |s: &super::studies::Study| {
+        let name = s.name;
+        s.says.iter().map(|t| format!("{name}: {t}")).collect::<Vec<_>>()
+    };
+    let says = r.studies.iter().flat_map(says);
     for c in super::words::conclusions(r).into_iter().chain(says) {
         let _ = writeln!(out, "  {c}");
     }
@@ -165,16 +169,12 @@ fn small(r: &Report) -> Table {
 
 /// Names of the classes of request sizes.
 pub(super) fn size_names() -> Vec<String> {
-    let kib = |b: u64| b.div_ceil(1024);
-    let mut out = Vec::new();
-    let mut last = 0;
-    for e in EDGES {
-        let name = if last == 0 { format!("<={}", kib(e)) } else { format!("..{}", kib(e)) };
-        out.push(name);
-        last = e;
-    }
-    out.push(format!(">={}", kib(last + 1)));
-    out
+    let name = |e: u64| match e % 1024 {
+        0 => format!("<={}", e / 1024),
+        _ => format!("<{}", e.div_ceil(1024)),
+    };
+    let last = EDGES.last().map_or(0, |e| e.div_ceil(1024));
+    EDGES.iter().map(|e| name(*e)).chain([format!(">={last}")]).collect()
 }
 
 fn sizes(values: &Values) -> Table {
@@ -378,7 +378,9 @@ pub(super) fn summary(r: &Report) -> String {
     }
     let holds = r.relations.iter().filter(|x| x.holds).count();
     let _ = writeln!(out, "relations: {holds} of {} hold", r.relations.len());
-    if let Some((most, key)) = r.values.seed_effect() {
+    if r.seeds.len() > 1
+        && let Some((most, key)) = r.values.seed_effect()
+    {
         let name = key.text();
         let verdict = if most <= 0.02 { "" } else { " (MORE than 2 %)" };
         let _ = writeln!(
