@@ -10,7 +10,7 @@ use crate::source::Tree;
 use crate::workload::{WORKLOADS, Workload};
 use anyhow::{Context, Result, bail};
 use seawall_diskfs::policy::{PRESETS, preset};
-use seawall_store::sim::{PROFILES, Profile};
+use seawall_store::sim::Profile;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -56,17 +56,16 @@ pub(super) fn run(args: &RunArgs, verbose: u8) -> Result<()> {
             bail!("--workload {kind}: is not there yet; see `seawall list workloads`");
         }
     }
-    let mode = if Profile::find(&args.device).is_some() {
+    let mode = if Profile::find(&args.device).is_some() || args.device.ends_with(".toml") {
         Mode::Virtual(args.device.clone())
     } else if args.device.contains([':', '/', '.']) {
         Mode::Real(Some(args.device.clone()))
     } else {
-        let known: Vec<&str> = PROFILES.iter().map(|p| p.name).collect();
         bail!(
-            "--device {}: no such profile (there are {}), and no STORE (file:PATH, mem:SIZE, \
-             unix:SOCKET, ..)",
+            "--device {}: no such profile (there are {}, and files PATH.toml), and no STORE \
+             (file:PATH, mem:SIZE, unix:SOCKET, ..)",
             args.device,
-            known.join(", ")
+            Profile::names()
         );
     };
     run_job(Wanted {
