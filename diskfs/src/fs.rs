@@ -227,8 +227,8 @@ pub struct Fs<F> {
     pub(crate) flush_from: Ino,
     /// Bytes that a writer waits to put into the data cache.
     pub(crate) room_wanted: u64,
-    /// The last write of file data failed.
-    pub(crate) failing: bool,
+    /// Why the last write of file data failed, if it did.
+    pub(crate) failing: Option<DevError>,
 }
 
 /// Most events kept for a host that does not drain them.
@@ -312,7 +312,7 @@ impl<F: Format> Fs<F> {
             turn_wanted: BTreeSet::new(),
             flush_from: Ino(0),
             room_wanted: 0,
-            failing: false,
+            failing: None,
         })
     }
 

@@ -599,7 +599,7 @@ fn an_error_that_nobody_waited_for_is_told_once_to_each_handle() {
         r.fs().finish(close).unwrap();
         r.fail_all();
         assert_eq!(r.dirty(), FILE, "{name}: it stays dirty");
-        assert!(r.fs().is_failing());
+        assert_eq!(r.fs().failing(), Some(DevError::Io));
         for handle in [h, other] {
             let sync = PlanReq::Fsync { handle, datasync: false };
             let first = r.begin(sync);
@@ -607,7 +607,7 @@ fn an_error_that_nobody_waited_for_is_told_once_to_each_handle() {
             let second = r.begin(sync);
             r.finish(second).unwrap();
         }
-        assert!(!r.fs().is_failing());
+        assert_eq!(r.fs().failing(), None);
         assert_eq!(r.dirty(), 0);
     }
 }

@@ -9,6 +9,7 @@ use crate::plan::step::Look;
 use crate::plan::walk::Claims;
 use crate::plan::{Own, Pass, Phase, PlanId, PlanReq};
 use crate::{Format, Ino};
+use seawall_blockdev::DevError;
 
 impl<F: Format> Fs<F> {
     /// True when the flusher should run [`PlanReq::Background`] now rather than wait for its
@@ -17,9 +18,9 @@ impl<F: Format> Fs<F> {
         self.is_above_threshold() || self.is_short_of_metadata()
     }
 
-    /// True when the last write of file data failed: trying at once again would not help.
-    pub fn is_failing(&self) -> bool {
-        self.failing
+    /// Why the last write of file data failed, if it did: trying at once again would not help.
+    pub fn failing(&self) -> Option<DevError> {
+        self.failing.filter(|_| self.data.dirty_bytes() > 0)
     }
 
     /// Pages that a step has do not count. Writers that wait lower the threshold.

@@ -400,7 +400,7 @@ impl<F: Format> Fs<F> {
         result: Result<Seq, DevError>,
     ) {
         let mut told = None;
-        self.failing = result.is_err();
+        self.failing = result.err();
         for c in claims {
             self.data.complete(c, result.ok());
             match result {
