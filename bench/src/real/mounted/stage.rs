@@ -62,14 +62,14 @@ impl Stage {
             Kind::Fat => "__fatsrv",
         };
         run_hidden(verb, &["mkfs", &unix, "--label", LABEL])?;
+        let (name, access) = ("seawall statistics", seawall_store::Access::ReadOnly);
+        let client = seawall_store::Client::connect_as(&socket, name, access)?;
+        let before = client.stats().context("store statistics")?;
         let dir = folder.path().join("mnt");
         std::fs::create_dir(&dir).context("the mount's folder")?;
         let (at, fs) = (text(&dir)?.to_string(), folder.path().join("fs"));
         let words = ["mount", &unix, &at, "--socket", text(&fs)?, "--policy", &policy.name];
         let filesystem = Server::start(verb, &words)?;
-        let (name, access) = ("seawall statistics", seawall_store::Access::ReadOnly);
-        let client = seawall_store::Client::connect_as(&socket, name, access)?;
-        let before = client.stats().context("store statistics")?;
         let last = (Counted::default(), before.clone());
         let store_name = job.store.clone();
         let mounted = true;

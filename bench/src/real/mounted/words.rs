@@ -65,24 +65,38 @@ fn difference(r: &MountRow, base: &MountRow) -> String {
     );
     if more == 0 {
         line += ", none of which is flushes";
-    } else if work * cost <= 0.0 || (cost / work).abs() > 4.0 {
-        line += ": the rest of the run (processor, other requests, noise) outweighs the flushes";
+    } else if work * cost <= 0.0 || (cost / work).abs() > 1.5 {
+        line +=
+            ": the rest of the run (processor, other requests, load) moved it more than they did";
     } else {
         line += &format!(": flushes are {:.0} % of that", 100.0 * cost / work);
     }
+    if let Some((low, high)) = spread(base).or_else(|| spread(r)) {
+        line += &format!("; runs of one row differ by {:.3} s", high - low);
+    }
     line += &format!("; total {} against {} s", seconds(r.total()), seconds(base.total()));
     line
+}
+
+/// Fastest and slowest run of a row that has several, s.
+fn spread(r: &MountRow) -> Option<(f64, f64)> {
+    let several = r.totals.len() > 1;
+    let (low, high) = (r.totals.iter().min()?, r.totals.iter().max()?);
+    several.then_some((*low as f64 / 1e9, *high as f64 / 1e9))
 }
 
 /// The thread's figure for this workload, and how much of it these flushes would be.
 fn thread(r: &MountRow, base: &MountRow) -> Option<String> {
     let (name, without, with) =
         THREAD.iter().find(|(name, ..)| r.workload.split(':').next() == Some(name))?;
+    // Its loop had 1000 rounds.
+    let part = if *name == "fsync-loop" { r.did.bytes as f64 / 4096e3 } else { 1.0 };
+    let (without, with) = (without * part, with * part);
     let (seen, needed) = (with - without, (with - without) / THREAD_FLUSH);
     let more = signed(r.during.store.flushes, base.during.store.flushes);
     let at_thread = more as f64 * THREAD_FLUSH;
     let mut line = format!(
-        "  thread, {name}: {without} s to {with} s, {seen:+.2} s. These {more:+} flushes at its 0.5 \
+        "  thread, {name}: {without:.2} s to {with:.2} s, {seen:+.2} s. These {more:+} flushes at its 0.5 \
          ms are {at_thread:+.3} s"
     );
     if needed <= 0.0 {
