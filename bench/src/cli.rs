@@ -3,6 +3,7 @@
 
 mod list;
 mod main_job;
+mod mount_job;
 mod progress;
 mod threads;
 
@@ -94,15 +95,19 @@ struct Rest {
 
 #[derive(Args)]
 struct RunArgs {
-    /// Filesystem: ext2.
+    /// Filesystem: ext2, or fat (on mounts).
     #[arg(long)]
     fs: String,
     /// Policies, the first (or hurd-vanilla) being what the others are compared with.
     #[arg(long, value_delimiter = ',', required = true, value_name = "A,B")]
     policy: Vec<String>,
-    /// Workloads.
-    #[arg(long, value_delimiter = ',', required = true, value_name = "W,..")]
+    /// Workloads with commas between them; cmd:LINE goes to its end, commas and all.
+    #[arg(long, required = true, value_name = "W,..")]
     workload: Vec<String>,
+    /// Works on a FUSE mount of the volume, as programs do, instead of over the server's socket.
+    /// Workloads that there are on mounts only need not be told.
+    #[arg(long)]
+    mount: bool,
     /// A device profile (virtual time), or a STORE, which is formatted (real time, two processes).
     #[arg(long, value_name = "PROFILE|STORE")]
     device: String,

@@ -1,6 +1,7 @@
 //! `seawall list policies|devices|workloads`.
 
 use crate::job::syncfs_is_durable;
+use crate::real::mounted::MOUNT_WORKLOADS;
 use crate::report::label;
 use crate::workload::WORKLOADS;
 use anyhow::{Context, Result};
@@ -39,6 +40,9 @@ pub(super) fn list(what: What) -> Result<()> {
             t.set_header(["workload", "what it does"]);
             for (name, what) in WORKLOADS {
                 t.add_row([name, what]);
+            }
+            for (name, what) in MOUNT_WORKLOADS {
+                t.add_row([*name, &format!("on a mount: {what}")]);
             }
         }
     }
