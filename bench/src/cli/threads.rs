@@ -3,9 +3,11 @@
 use super::progress::Bar;
 use crate::job::Progress;
 use crate::provenance::Provenance;
-use crate::threads::{Options, Report, report};
+use crate::threads::{Options, report};
 use anyhow::{Context, Result};
 use clap::Args;
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -30,30 +32,38 @@ pub(super) struct ThreadsArgs {
 }
 
 pub(super) fn run(args: &ThreadsArgs, verbose: u8) -> Result<ExitCode> {
+    // A name that cannot be written is said before the work, not after it.
+    let csv = args.csv.as_deref().map(create).transpose()?;
+    let html = args.html.as_deref().map(create).transpose()?;
     let options = Options { seed: args.seed, runs: args.runs, short: false };
     let bar = Bar::new(options.units(), verbose > 0);
     let made = report(&options, &|| bar.units(1));
     bar.done();
     let report = made?;
     let provenance = Provenance::collect(args.seed);
-    print(&report, &provenance, args)?;
-    Ok(if report.passes() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-fn print(report: &Report, provenance: &Provenance, args: &ThreadsArgs) -> Result<()> {
-    let write = |path: &Path, what: String| {
-        std::fs::write(path, what).with_context(|| format!("{}", path.display()))
-    };
-    if let Some(path) = &args.csv {
-        write(path, report.csv())?;
+    if let Some(file) = csv {
+        file.write(&report.csv())?;
     }
-    if let Some(path) = &args.html {
-        write(path, report.html(provenance)?)?;
+    if let Some(file) = html {
+        file.write(&report.html(&provenance)?)?;
     }
     let text = if args.json {
-        serde_json::to_string_pretty(&report.json(provenance)?)?
+        serde_json::to_string_pretty(&report.json(&provenance)?)?
     } else {
         format!("{}\n\n{}", provenance.describe(), report.tables()?)
     };
-    Ok(seawall_store::cli::print(&text)?)
+    seawall_store::cli::print(&text)?;
+    Ok(if report.passes() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+struct Named<'a>(&'a Path, File);
+
+fn create(path: &Path) -> Result<Named<'_>> {
+    Ok(Named(path, File::create(path).with_context(|| format!("{}", path.display()))?))
+}
+
+impl Named<'_> {
+    fn write(mut self, text: &str) -> Result<()> {
+        self.1.write_all(text.as_bytes()).with_context(|| format!("{}", self.0.display()))
+    }
 }
