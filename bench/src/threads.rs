@@ -23,8 +23,9 @@ mod words;
 
 use crate::provenance::Provenance;
 use anyhow::Result;
-use cells::Values;
+use cells::{Key, Values};
 use compare::Compared;
+use ledger::Place;
 use relations::Relation;
 use studies::Study;
 
@@ -81,8 +82,13 @@ impl Report {
 
     /// The most that a value moves between seeds, relative to its mean, and which it is.
     pub fn seed_moves(&self) -> (f64, String) {
-        let effect = self.values.seed_effect();
-        effect.map_or((0.0, String::new()), |(most, key)| (most, key.text()))
+        self.seed_effect().map_or((0.0, String::new()), |(most, key)| (most, key.text()))
+    }
+
+    fn seed_effect(&self) -> Option<(f64, &Key)> {
+        let waived = self.compared.iter().filter(|c| matches!(c.place, Place::Waived(_)));
+        let waived: Vec<&Key> = waived.map(|c| &c.key).collect();
+        self.values.seed_effect(&waived)
     }
 
     /// Values outside their tolerance that nobody waived, and relations that do not hold.

@@ -130,7 +130,8 @@ fn work_of(r: &Row) -> Work {
     }
 }
 
-const METRICS: [&str; 12] = [
+/// What the threads' tables have.
+pub(crate) const METRICS: [&str; 12] = [
     "throughput",
     "requests",
     "request_avg",

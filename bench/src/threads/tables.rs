@@ -379,7 +379,7 @@ pub(super) fn summary(r: &Report) -> String {
     let holds = r.relations.iter().filter(|x| x.holds).count();
     let _ = writeln!(out, "relations: {holds} of {} hold", r.relations.len());
     if r.seeds.len() > 1
-        && let Some((most, key)) = r.values.seed_effect()
+        && let Some((most, key)) = r.seed_effect()
     {
         let name = key.text();
         let verdict = if most <= 0.02 { "" } else { " (MORE than 2 %)" };
