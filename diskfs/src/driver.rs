@@ -51,6 +51,10 @@ pub trait Host {
         Some(batch)
     }
 
+    /// A walker that races another took what one look-up gives. A host with a clock lets as much
+    /// time pass as Linux needs for the pages of one, or its walkers would be too quick to meet.
+    fn looked_up(&mut self) {}
+
     /// A writer waits for room in the data cache. True: others made some, or are at it, and
     /// `Fs::generation` is no longer `seen`. False: the caller writes back itself.
     fn throttle(&mut self, _seen: u64) -> bool {
@@ -262,13 +266,16 @@ fn walk<H: Host>(host: &mut H, id: PlanId) -> Result<(), FsError> {
             (limits, fs.next(id, limits.step), fs.generation())
         });
         match step {
-            Step::Write { id, runs, flags, waited } => {
-                let next = Batch { steps: alloc::vec![id], runs, flags, waited };
+            Step::Write { id: step, runs, flags, waited } => {
+                let next = Batch { steps: alloc::vec![step], runs, flags, waited };
+                if limits.request > 0 {
+                    host.looked_up();
+                }
                 if let Some(sent) = open.take_in(next, limits) {
-                    send(host, sent);
+                    send_from(host, id, sent);
                 }
                 if open.is_full(limits) {
-                    send(host, core::mem::take(&mut open));
+                    send_from(host, id, core::mem::take(&mut open));
                 }
             }
             _ if !open.is_empty() => send(host, core::mem::take(&mut open)),
@@ -280,6 +287,17 @@ fn walk<H: Host>(host: &mut H, id: PlanId) -> Result<(), FsError> {
                 host.wake();
             }
         }
+    }
+}
+
+/// While the device takes a walker's request, a rival waits at the pages that the walker has just
+/// taken: in Linux they are locked.
+fn send_from<H: Host>(host: &mut H, id: PlanId, batch: Batch) {
+    let stopped = host.with(|fs| fs.stop_rivals(id));
+    send(host, batch);
+    if stopped {
+        host.with(|fs| fs.let_rivals_go(id));
+        host.wake();
     }
 }
 

@@ -223,6 +223,8 @@ pub struct Fs<F> {
     /// [`crate::policy::Exclusion::Global`].
     pub(crate) turn: Option<(PlanId, Ino)>,
     pub(crate) turn_wanted: BTreeSet<PlanId>,
+    /// Walkers whose request the device is taking, and in which inode: their rivals wait.
+    pub(crate) stopped: BTreeMap<PlanId, Ino>,
     /// The inode with which the flusher goes on.
     pub(crate) flush_from: Ino,
     /// Bytes that a writer waits to put into the data cache.
@@ -310,6 +312,7 @@ impl<F: Format> Fs<F> {
             orphans: BTreeSet::new(),
             turn: None,
             turn_wanted: BTreeSet::new(),
+            stopped: BTreeMap::new(),
             flush_from: Ino(0),
             room_wanted: 0,
             failing: None,

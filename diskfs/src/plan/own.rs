@@ -38,6 +38,26 @@ impl<F: Format> Fs<F> {
         self.plans.iter().any(|(other, p)| *other != id && walks(p) == Some(ino))
     }
 
+    /// The plan's walker stops where it is, and who races it with it. False: nobody does.
+    pub(crate) fn stop_rivals(&mut self, id: PlanId) -> bool {
+        let ino = self.plans.get(&id).and_then(walks).filter(|_| self.is_raced(id));
+        ino.is_some_and(|ino| self.stopped.insert(id, ino).is_none())
+    }
+
+    pub(crate) fn let_rivals_go(&mut self, id: PlanId) {
+        self.stopped.remove(&id);
+        self.generation = self.generation.saturating_add(1);
+    }
+
+    /// True while a rival of the plan has stopped.
+    pub(super) fn is_stopped(&self, id: PlanId) -> bool {
+        if self.stopped.is_empty() {
+            return false;
+        }
+        let ino = self.plans.get(&id).and_then(walks);
+        self.stopped.iter().any(|(by, of)| *by != id && Some(*of) == ino)
+    }
+
     /// How much of the plan a server takes at a time: the policy's largest request, or the store's
     /// if that is less; several together where the caller waits for them; a look-up where two
     /// walkers race.
@@ -154,6 +174,7 @@ impl<F: Format> Fs<F> {
     /// Gives up all that the plan has and waits for.
     pub(super) fn let_go(&mut self, id: PlanId) {
         self.unwant(id);
+        self.stopped.remove(&id);
         self.end_turn(id);
         self.disown(id, |_, _| true);
     }

@@ -36,6 +36,7 @@ impl<F: Format> Fs<F> {
                 return if idle { Step::Done } else { Step::Pending };
             };
             let look = match phase {
+                Phase::Data(_) | Phase::Flush(_) if self.is_stopped(id) => Look::Busy,
                 Phase::Data(w) => self.step_data(id, w, limit),
                 Phase::Flush(pass) => self.step_flush(id, pass, limit),
                 Phase::Epochs { upto, current } => self.step_epochs(id, upto, current, limit),
