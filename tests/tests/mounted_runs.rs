@@ -1,4 +1,4 @@
-//! `seawall run` on real mounts: each own workload and a shell's line, on both filesystems, with the
+//! `seawall run` on real mounts: own workloads and a shell's line, on both filesystems, with the
 //! counts that the policies promise. Needs root and /dev/fuse.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]

@@ -3,11 +3,12 @@
 //! With a virtual clock a request advances the clock to its completion and takes no real time; with
 //! the wall clock the caller sleeps until then. The data is the inner backend's.
 
-use super::{Backend, Submission};
+use super::{Backend, Done, Submission};
 use crate::sim::{Kind, Nanos, Profile, Queue, SEGMENT, SimRequest};
 use async_trait::async_trait;
 use seawall_blockdev::{CacheClass, Caps, DevError};
 use std::boxed::Box;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -107,7 +108,8 @@ impl SimBackend {
     }
 
     /// Waits for a slot and takes it; returns when the request that came at `came` is answered.
-    fn admit(&self, came: Nanos, request: SimRequest) -> Nanos {
+    /// Answers that are due meanwhile are given.
+    fn admit(&self, came: Nanos, request: SimRequest, answers: &mut Answers<'_>) -> Nanos {
         let mut line = self.line();
         if matches!(self.clock, Clock::Virtual(_)) {
             return line.queue.admit(came, request).done.acked;
@@ -115,7 +117,20 @@ impl SimBackend {
         let number = line.given;
         line.given = number.wrapping_add(1);
         while line.serving != number {
-            line = self.moved.wait(line).unwrap_or_else(PoisonError::into_inner);
+            let now = self.clock.now();
+            let Some(due) = answers.next_due() else {
+                line = self.moved.wait(line).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            if due <= now {
+                drop(line);
+                answers.give(&self.clock, now);
+                line = self.line();
+            } else {
+                let time = Duration::from_nanos(due.saturating_sub(now));
+                let woken = self.moved.wait_timeout(line, time);
+                line = woken.unwrap_or_else(PoisonError::into_inner).0;
+            }
         }
         loop {
             // Only this thread admits now, so that the slot stays free until it comes back.
@@ -124,6 +139,7 @@ impl SimBackend {
                 break;
             }
             drop(line);
+            answers.give(&self.clock, at);
             self.clock.wait_until(at);
             line = self.line();
         }
@@ -135,16 +151,48 @@ impl SimBackend {
     }
 }
 
+/// Requests of a batch that have a time at which they end, in the order of these.
+struct Answers<'a> {
+    /// When, and how many requests of the batch have ended then.
+    due: VecDeque<(Nanos, usize)>,
+    /// Told of how many have ended, when they have.
+    tell: &'a mut (dyn FnMut(usize) + Send),
+}
+
+impl Answers<'_> {
+    fn next_due(&self) -> Option<Nanos> {
+        self.due.front().map(|(at, _)| *at)
+    }
+
+    /// Waits for the ends up to `until` and tells of each.
+    fn give(&mut self, clock: &Clock, until: Nanos) {
+        while let Some((at, ended)) = self.due.front().copied().filter(|(at, _)| *at <= until) {
+            clock.wait_until(at);
+            (self.tell)(ended);
+            self.due.pop_front();
+        }
+    }
+
+    /// An answer is never before one of the same batch that came earlier.
+    fn push(&mut self, at: Nanos, ended: usize) {
+        let last = self.due.back().map_or(0, |(at, _)| *at);
+        self.due.push_back((at.max(last), ended));
+    }
+}
+
 /// What the device sees of a batch: neighbours that continue each other are one request, as in the
-/// counters above it, up to the largest; a longer one is several.
-fn requests(batch: &[Submission<'_>], largest: u64) -> impl Iterator<Item = SimRequest> {
+/// counters above it, up to the largest; a longer one is several. With each comes how many of the
+/// batch are over when it is.
+fn requests(batch: &[Submission<'_>], largest: u64) -> impl Iterator<Item = (SimRequest, usize)> {
     let mut items = batch.iter().map(|s| (s.op.is_write(), s.op.run())).peekable();
     let mut rest: Option<SimRequest> = None;
+    let mut taken = 0usize;
     core::iter::from_fn(move || {
         let mut request = match rest.take() {
             Some(request) => request,
             None => {
                 let (write, run) = items.next()?;
+                taken = taken.saturating_add(1);
                 let kind = if write { Kind::Write } else { Kind::Read };
                 SimRequest { kind, start: run.start, len: run.len }
             }
@@ -154,14 +202,15 @@ fn requests(batch: &[Submission<'_>], largest: u64) -> impl Iterator<Item = SimR
                 && request.start.checked_add(request.len) == Some(next.start)
                 && request.len.saturating_add(next.len) <= largest
         }) {
+            taken = taken.saturating_add(1);
             request.len = request.len.saturating_add(more.len);
         }
-        if request.len > largest {
-            let start = request.start.saturating_add(largest);
-            rest = Some(SimRequest { start, len: request.len.saturating_sub(largest), ..request });
-            request.len = largest;
+        if request.len <= largest {
+            return Some((request, taken));
         }
-        Some(request)
+        let start = request.start.saturating_add(largest);
+        rest = Some(SimRequest { start, len: request.len.saturating_sub(largest), ..request });
+        Some((SimRequest { len: largest, ..request }, taken.saturating_sub(1)))
     })
 }
 
@@ -176,17 +225,39 @@ impl Backend for SimBackend {
     }
 
     async fn submit(&self, batch: &mut [Submission<'_>]) {
+        self.submit_each(batch, &mut |_, _| {}).await;
+    }
+
+    async fn submit_each(&self, batch: &mut [Submission<'_>], done: &mut Done<'_>) {
         // Taken before the data moves: what that takes is part of the device's time, not on top.
         let came = self.clock.now();
         self.inner.submit(batch).await;
-        let acked = requests(batch, self.largest).map(|request| self.admit(came, request)).max();
-        self.clock.wait_until(acked.unwrap_or(0));
+        let batch = &*batch;
+        let mut told = 0usize;
+        let mut tell = |ended: usize| {
+            while let Some(s) = batch.get(told).filter(|_| told < ended) {
+                done(told, s);
+                told = told.saturating_add(1);
+            }
+        };
+        let mut answers = Answers { due: VecDeque::new(), tell: &mut tell };
+        for (request, ended) in requests(batch, self.largest) {
+            let acked = self.admit(came, request, &mut answers);
+            answers.push(acked, ended);
+        }
+        answers.give(&self.clock, Nanos::MAX);
+        (answers.tell)(batch.len());
+    }
+
+    fn is_paced(&self) -> bool {
+        matches!(self.clock, Clock::Wall(_))
     }
 
     async fn flush(&self) -> Result<(), DevError> {
         let came = self.clock.now();
         let result = self.inner.flush().await;
-        self.clock.wait_until(self.admit(came, SimRequest::flush()));
+        let mut answers = Answers { due: VecDeque::new(), tell: &mut |_| {} };
+        self.clock.wait_until(self.admit(came, SimRequest::flush(), &mut answers));
         result
     }
 

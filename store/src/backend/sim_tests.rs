@@ -13,13 +13,46 @@ fn neighbours_are_one_request_up_to_the_largest() {
     let bytes = [0u8; 4096];
     let write = |start| Submission::new(BackendOp::Write { start, buf: &bytes, fua: false });
     let batch = [write(0), write(4096), write(8192), write(20480), write(24576)];
-    let sizes = |max| requests(&batch, max).map(|r| (r.start, r.len)).collect::<Vec<_>>();
+    let sizes = |max| requests(&batch, max).map(|(r, _)| (r.start, r.len)).collect::<Vec<_>>();
     assert_eq!(sizes(1 << 20), [(0, 12288), (20480, 8192)]);
     assert_eq!(sizes(8192), [(0, 8192), (8192, 4096), (20480, 8192)]);
     // Longer than the device takes: several.
     let halves: Vec<_> = sizes(2048);
     assert_eq!(halves[..3], [(0, 2048), (2048, 2048), (4096, 2048)]);
     assert_eq!(halves.len(), 10);
+}
+
+#[test]
+fn a_request_is_over_with_its_last_piece() {
+    let bytes = [0u8; 4096];
+    let write = |start| Submission::new(BackendOp::Write { start, buf: &bytes, fua: false });
+    let batch = [write(0), write(4096), write(20480)];
+    let ended = |max| requests(&batch, max).map(|(_, ended)| ended).collect::<Vec<_>>();
+    assert_eq!(ended(8192), [2, 3]);
+    assert_eq!(ended(4096), [1, 2, 3]);
+    assert_eq!(ended(2048), [0, 1, 1, 2, 2, 3]);
+}
+
+#[test]
+fn each_of_a_batch_is_answered_when_the_model_says() {
+    let clock = Clock::wall();
+    let store = sim(Profile { write_command: 3 * MS, slots: 2, rate: 0, ..QEMU_SSD }, &clock);
+    let bytes = [0u8; 4096];
+    let write =
+        |i: u64| Submission::new(BackendOp::Write { start: i << 20, buf: &bytes, fua: false });
+    let mut batch: Vec<_> = (0..6).map(write).collect();
+    let mut seen = Vec::new();
+    let from = clock.now();
+    block_on(store.submit_each(&mut batch, &mut |i, s| {
+        assert_eq!(s.result, Ok(()));
+        seen.push((i, clock.now() - from));
+    }));
+    let order: Vec<usize> = seen.iter().map(|s| s.0).collect();
+    assert_eq!(order, [0, 1, 2, 3, 4, 5]);
+    // None too early; and the first long before the last can be over.
+    for (n, at) in (1..).zip(seen.iter().map(|s| s.1)) {
+        assert!(at >= n * 3 * MS, "answer {n} at {at} ns");
+    }
 }
 
 fn sim(profile: Profile, clock: &Clock) -> SimBackend {

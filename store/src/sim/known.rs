@@ -129,8 +129,8 @@ pub const EVO870_UAS: Profile = {
 ///   (255), 1.9 GB (251) and 3.6 GB (322) of fast room when they began.
 /// * So room comes back between runs. How long the pauses were is not known: 100 MB/s, which is
 ///   2 GB in 20 s, is a guess.
-/// * Files of 1 MiB: wait1 takes 3.9 ms longer than stock (9.28 and 9.61 MB/s); 2.9 ms are the data,
-///   the two to three commands of the tables about 0.3, the rest is put down as 0.7 ms after a pause.
+/// * Files of 1 MiB: wait1 takes 3.9 ms longer than stock (9.28 and 9.61 MB/s); 2.9 ms are data, the
+///   two or three commands of the tables about 0.3, the rest is put down as 0.7 ms after a pause.
 ///
 /// Largest request, slots and the flush (0.5 ms) are guesses.
 pub const PNY250_UAS: Profile = {
@@ -185,7 +185,7 @@ pub const NVME: Profile = {
 /// class of UHS-I. The cost of a random write is split by guess into 0.2 ms for a command and 1.66
 /// ms for one that leaves the allocation unit of 4 MiB (0.14 ms are the data). Hosts send up to 512
 /// KiB and prepare one request beside the one that runs. No cache (A1): a flush is a command. The
-/// model has one cost for going elsewhere, so that a random read takes 1.9 ms, longer than A1 allows.
+/// model has one cost for going elsewhere, so a random read takes 1.9 ms, longer than A1 allows.
 pub const SD_CARD: Profile = {
     let about = "an SD card, V30 A1 (ours, from what the class promises)";
     let mut p = drive(("sd-card", about), 30 * MB, 200 * US, 512 * KIB, 2);

@@ -65,7 +65,12 @@ pub(super) fn dpkg(place: &Place<'_>, folder: Option<&Path>) -> Result<Did> {
     run(cmd, "dpkg")?;
     let names: Vec<String> = debs.iter().map(|p| file_name(p)).collect();
     let options = "dpkg --no-force-unsafe-io --force-depends --unpack, an empty root, no scripts";
-    Ok(Did { notes: vec![format!("{options}: {}", names.join(" "))], ..Did::default() })
+    let notes = vec![
+        format!("{options}: {}", names.join(" ")),
+        "the thread reinstalled the same four with apt, which also configures and runs scripts"
+            .into(),
+    ];
+    Ok(Did { notes, ..Did::default() })
 }
 
 pub(super) fn shell(place: &Place<'_>, line: &str) -> Result<Did> {

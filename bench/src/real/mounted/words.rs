@@ -42,8 +42,8 @@ pub(super) fn words(group: &[&MountRow]) -> Vec<String> {
         "the median of syncs measured on this store before the volume was made"
     };
     out.push(format!(
-        "Syncs: site sent/merged/skipped; at end sent ones only. flushes: of the device, during the \
-         work. x ms: {how}. Calls: p50/p99. dirty: file data in the server when the work returned."
+        "Syncs: site sent/merged/skipped; at end sent ones only. flushes: of the device, during \
+         the work. x ms: {how}. Calls: p50/p99. dirty: file data in the server when the work returned."
     ));
     for r in group.iter().filter(|r| r.policy != base.policy) {
         out.push(difference(r, base));
@@ -63,7 +63,12 @@ fn difference(r: &MountRow, base: &MountRow) -> String {
         base.policy,
         r.flush.nanos as f64 / 1e6
     );
-    if more == 0 {
+    let noise = spread(base).max(spread(r));
+    if noise >= work.abs() {
+        line += &format!(
+            ", but runs of one row differ by {noise:.3} s: that is noise, the count is not"
+        );
+    } else if more == 0 {
         line += ", none of which is flushes";
     } else if work * cost <= 0.0 || (cost / work).abs() > 1.5 {
         line +=
@@ -71,18 +76,14 @@ fn difference(r: &MountRow, base: &MountRow) -> String {
     } else {
         line += &format!(": flushes are {:.0} % of that", 100.0 * cost / work);
     }
-    if let Some((low, high)) = spread(base).or_else(|| spread(r)) {
-        line += &format!("; runs of one row differ by {:.3} s", high - low);
-    }
     line += &format!("; total {} against {} s", seconds(r.total()), seconds(base.total()));
     line
 }
 
-/// Fastest and slowest run of a row that has several, s.
-fn spread(r: &MountRow) -> Option<(f64, f64)> {
-    let several = r.totals.len() > 1;
-    let (low, high) = (r.totals.iter().min()?, r.totals.iter().max()?);
-    several.then_some((*low as f64 / 1e9, *high as f64 / 1e9))
+/// What the runs of a row differ by, s; 0 for a single one.
+fn spread(r: &MountRow) -> f64 {
+    let (low, high) = (r.totals.iter().min().copied(), r.totals.iter().max().copied());
+    high.unwrap_or(0).saturating_sub(low.unwrap_or(0)) as f64 / 1e9
 }
 
 /// The thread's figure for this workload, and how much of it these flushes would be.
@@ -96,14 +97,11 @@ fn thread(r: &MountRow, base: &MountRow) -> Option<String> {
     let more = signed(r.during.store.flushes, base.during.store.flushes);
     let at_thread = more as f64 * THREAD_FLUSH;
     let mut line = format!(
-        "  thread, {name}: {without:.2} s to {with:.2} s, {seen:+.2} s. These {more:+} flushes at its 0.5 \
-         ms are {at_thread:+.3} s"
+        "  thread, {name}: {without:.2} s to {with:.2} s, {seen:+.2} s. These {more:+} flushes at its \
+         0.5 ms are {at_thread:+.3} s"
     );
     if needed <= 0.0 {
-        line += ", and it saw the run get faster: noise, larger than the cost of the flushes";
-        if at_thread > 0.1 {
-            line += " would have to be";
-        }
+        line += ", and it saw the run get faster: noise";
     } else {
         let percent = 100.0 * at_thread / seen;
         line += &format!(
