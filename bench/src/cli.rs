@@ -3,7 +3,9 @@
 
 mod list;
 mod main_job;
+mod mount_job;
 mod progress;
+mod threads;
 
 use anyhow::{Result, bail};
 use clap::{Args, Parser, Subcommand};
@@ -74,9 +76,8 @@ enum Verb {
     /// Not there yet.
     #[command(disable_help_flag = true)]
     Compare(Rest),
-    /// Not there yet.
-    #[command(disable_help_flag = true)]
-    Threads(Rest),
+    /// The tables of the three threads, reproduced in virtual time, value by value.
+    Threads(threads::ThreadsArgs),
     /// Not there yet.
     #[command(disable_help_flag = true)]
     Crash(Rest),
@@ -94,15 +95,19 @@ struct Rest {
 
 #[derive(Args)]
 struct RunArgs {
-    /// Filesystem: ext2.
+    /// Filesystem: ext2, or fat (on mounts).
     #[arg(long)]
     fs: String,
     /// Policies, the first (or hurd-vanilla) being what the others are compared with.
     #[arg(long, value_delimiter = ',', required = true, value_name = "A,B")]
     policy: Vec<String>,
-    /// Workloads.
-    #[arg(long, value_delimiter = ',', required = true, value_name = "W,..")]
+    /// Workloads with commas between them; cmd:LINE goes to its end, commas and all.
+    #[arg(long, required = true, value_name = "W,..")]
     workload: Vec<String>,
+    /// Works on a FUSE mount of the volume, as programs do, instead of over the server's socket.
+    /// Workloads that there are on mounts only need not be told.
+    #[arg(long)]
+    mount: bool,
     /// A device profile (virtual time), or a STORE, which is formatted (real time, two processes).
     #[arg(long, value_name = "PROFILE|STORE")]
     device: String,
@@ -155,7 +160,7 @@ fn act(cli: Cli) -> Result<ExitCode> {
             return Ok(seawall_translator::fscli::run(name.chain(args)));
         }
         Some(Verb::Compare(_)) => bail!("compare is not there yet"),
-        Some(Verb::Threads(_)) => bail!("threads is not there yet"),
+        Some(Verb::Threads(args)) => return threads::run(&args, cli.verbose),
         Some(Verb::Crash(_)) => bail!("crash is not there yet"),
         Some(Verb::Replay(_)) => bail!("replay is not there yet"),
     }

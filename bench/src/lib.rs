@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
+mod host;
 mod image;
 mod job;
 mod outcome;
@@ -17,6 +18,7 @@ mod seed;
 pub mod sim;
 mod source;
 mod target;
+pub mod threads;
 mod workload;
 
 pub use image::{Verdict, check_image, dump};

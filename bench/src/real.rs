@@ -1,10 +1,11 @@
-//! Real rows: a `store` and an `ext2srv` process, driven over their sockets.
+//! Real rows: a `store` and an `ext2srv` process, driven over their sockets; and `mounted`.
 //!
 //! The processes are this program again, with a hidden verb that calls the same functions as the
 //! binaries of those names. They end with the row, or with this program: each watches its standard
 //! input, which ends when this program does, however that happens.
 
 mod hidden;
+pub(crate) mod mounted;
 mod server;
 mod target;
 

@@ -6,3 +6,4 @@ mod table;
 pub use json::json;
 pub(crate) use json::label;
 pub use table::tables;
+pub(crate) use table::{new_table, syncs};

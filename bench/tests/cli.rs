@@ -33,7 +33,9 @@ fn mistakes_are_named_and_so_is_what_exists() {
     refused(&run("fat", "default", "tree", "qemu-ssd"), "ext2");
     refused(&run("ext2", "default", "cmd:true", "qemu-ssd"), "not there yet");
     refused(&run("ext2", "default", "fsync-loop", "qemu-ss"), "qemu-ssd");
-    for verb in ["compare", "threads", "crash", "replay"] {
+    refused(&["threads", "--csv", "no/such/folder.csv"], "no/such/folder.csv");
+    assert_eq!(seawall(&["threads", "--runs", "0"]).status.code(), Some(2));
+    for verb in ["compare", "crash", "replay"] {
         refused(&[verb], "not there yet");
         refused(&[verb, "--whatever", "x"], "not there yet");
     }

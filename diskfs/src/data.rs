@@ -5,42 +5,74 @@
 //! new piece, and no second write of the same blocks starts before the first has ended. A failed
 //! write leaves its pieces dirty, and a failed flush makes written pieces dirty again while they
 //! are still here.
+//!
+//! Several walkers can be in one file: each claim takes the lowest blocks that are dirty and that
+//! no step has.
 
 use crate::hash::HashMap;
 use crate::slice::Slice;
-use crate::{Extent, Ino};
+use crate::{Extent, Ino, Timestamp};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
 use seawall_blockdev::Seq;
+
+mod claim;
+
+/// Where a piece is on its way to the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Not written, and no step has it.
+    Dirty,
+    /// A step has it.
+    Busy,
+    /// Written.
+    Clean,
+}
 
 #[derive(Clone, Debug)]
 struct Piece {
     blocks: u64,
     disk: u64,
     data: Slice,
-    dirty: bool,
+    state: State,
     /// Sequence of the write that cleaned it.
     seq: Seq,
-    /// Generation of the write that made it; a step cleans only what it wrote.
+    /// Generation of the write that made it.
     stamp: u64,
-    /// Oldest unwritten generation that it replaced. An fsync that began after that one must write
-    /// this piece: else a write that it covers would be lost under a newer one that it does not.
+    /// Oldest generation that it replaced before a step had it. An fsync that began after that one
+    /// must write this piece: else a write that it covers would be lost under a newer one that it
+    /// does not.
+    born: u64,
+}
+
+/// A range that a step is writing, by the file block where it starts.
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    len: u64,
     born: u64,
 }
 
 #[derive(Debug, Default)]
 struct FileData {
     pieces: BTreeMap<u64, Piece>,
-    /// Where the dirty ones start: writing back must not walk past all that is clean.
+    /// Where those start that are dirty and in no step: writing back must not walk past the rest.
     dirty: BTreeSet<u64>,
-    in_flight: Vec<Extent>,
+    /// Ranges of steps under way; no two overlap.
+    in_flight: BTreeMap<u64, Flight>,
+    /// Blocks of dirty and busy pieces.
     dirty_blocks: u64,
+    /// Blocks of dirty pieces.
+    waiting_blocks: u64,
+    /// When it became dirty.
+    since: Timestamp,
+    /// Where the flusher goes on.
+    flush_at: u64,
 }
 
 impl FileData {
     fn insert(&mut self, at: u64, piece: Piece) {
-        if piece.dirty {
+        if piece.state == State::Dirty {
             self.dirty.insert(at);
         }
         self.pieces.insert(at, piece);
@@ -56,6 +88,21 @@ impl FileData {
         let first = self.dirty.range(..=from).next_back().map_or(from, |s| *s);
         self.dirty.range(first..).filter_map(|s| Some((*s, self.pieces.get(s)?)))
     }
+
+    /// The lowest part of [at, stop) that no step is writing.
+    fn free_part(&self, mut at: u64, stop: u64) -> Option<(u64, u64)> {
+        while at < stop {
+            let before = self.in_flight.range(..=at).next_back();
+            match before.map(|(s, f)| s.saturating_add(f.len)) {
+                Some(end) if end > at => at = end,
+                _ => {
+                    let end = self.in_flight.range(at..stop).next().map_or(stop, |(s, _)| *s);
+                    return Some((at, end.saturating_sub(at)));
+                }
+            }
+        }
+        None
+    }
 }
 
 /// What is here of a range, ascending: (file block, blocks, bytes).
@@ -68,7 +115,6 @@ pub(crate) struct Claim {
     pub(crate) file: Extent,
     pub(crate) disk: u64,
     pub(crate) data: Slice,
-    stamp: u64,
 }
 
 #[derive(Debug)]
@@ -76,8 +122,10 @@ pub(crate) struct DataCache {
     block_size: u64,
     budget: u64,
     files: HashMap<Ino, FileData>,
+    /// Inodes with dirty or busy pieces.
     dirty: BTreeSet<Ino>,
     dirty_blocks: u64,
+    waiting_blocks: u64,
     total_blocks: u64,
     clean: VecDeque<(Ino, u64)>,
     next_stamp: u64,
@@ -85,10 +133,6 @@ pub(crate) struct DataCache {
     pub(crate) evicted: Seq,
     /// Newest generation among evicted pieces.
     pub(crate) evicted_stamp: u64,
-}
-
-fn overlaps(a: Extent, start: u64, blocks: u64) -> bool {
-    a.start < start.saturating_add(blocks) && start < a.start.saturating_add(a.len)
 }
 
 impl DataCache {
@@ -99,6 +143,7 @@ impl DataCache {
             files: HashMap::default(),
             dirty: BTreeSet::new(),
             dirty_blocks: 0,
+            waiting_blocks: 0,
             total_blocks: 0,
             clean: VecDeque::new(),
             next_stamp: 0,
@@ -107,8 +152,20 @@ impl DataCache {
         }
     }
 
+    /// What is not written, steps under way included.
     pub(crate) fn dirty_bytes(&self) -> u64 {
         self.dirty_blocks.saturating_mul(self.block_size)
+    }
+
+    /// What is dirty and in no step.
+    pub(crate) fn waiting_bytes(&self) -> u64 {
+        self.waiting_blocks.saturating_mul(self.block_size)
+    }
+
+    /// The same of one inode.
+    pub(crate) fn waiting_bytes_of(&self, ino: Ino) -> u64 {
+        let blocks = self.files.get(&ino).map_or(0, |f| f.waiting_blocks);
+        blocks.saturating_mul(self.block_size)
     }
 
     pub(crate) fn used(&self) -> u64 {
@@ -164,12 +221,12 @@ impl DataCache {
     pub(crate) fn patch(&mut self, ino: Ino, block: u64, off: usize, bytes: &[u8]) -> bool {
         let bs = self.block_size;
         let Some(f) = self.files.get_mut(&ino) else { return false };
-        if f.in_flight.iter().any(|r| overlaps(*r, block, 1)) {
+        if f.free_part(block, block.saturating_add(1)).is_none() {
             return false;
         }
         let Some((start, p)) = f.pieces.range_mut(..=block).next_back() else { return false };
         let skip = block.saturating_sub(*start);
-        if skip >= p.blocks || !p.dirty {
+        if skip >= p.blocks || p.state != State::Dirty {
             return false;
         }
         let at = usize::try_from(skip.saturating_mul(bs)).unwrap_or(usize::MAX).saturating_add(off);
@@ -180,33 +237,40 @@ impl DataCache {
     }
 
     /// Puts whole blocks: `data` holds `range.len` blocks that live at `disk`.
-    pub(crate) fn put(&mut self, ino: Ino, range: Extent, disk: u64, data: Slice) {
+    pub(crate) fn put(
+        &mut self,
+        ino: Ino,
+        range: Extent,
+        (disk, data): (u64, Slice),
+        now: Timestamp,
+    ) {
         self.next_stamp = self.next_stamp.saturating_add(1);
         let stamp = self.next_stamp;
-        let born = self.oldest_unwritten(ino, range).unwrap_or(stamp);
+        let born = self.oldest_waiting(ino, range).unwrap_or(stamp);
         self.carve(ino, range);
         let f = self.files.entry(ino).or_default();
-        let p = Piece { blocks: range.len, disk, data, dirty: true, seq: Seq(0), stamp, born };
+        let state = State::Dirty;
+        let p = Piece { blocks: range.len, disk, data, state, seq: Seq(0), stamp, born };
         f.insert(range.start, p);
+        if f.dirty_blocks == 0 {
+            f.since = now;
+        }
         f.dirty_blocks = f.dirty_blocks.saturating_add(range.len);
+        f.waiting_blocks = f.waiting_blocks.saturating_add(range.len);
         self.dirty_blocks = self.dirty_blocks.saturating_add(range.len);
+        self.waiting_blocks = self.waiting_blocks.saturating_add(range.len);
         self.total_blocks = self.total_blocks.saturating_add(range.len);
         self.dirty.insert(ino);
         self.shrink();
     }
 
-    fn oldest_unwritten(&self, ino: Ino, range: Extent) -> Option<u64> {
+    /// Oldest generation in the range that would be lost unwritten.
+    fn oldest_waiting(&self, ino: Ino, range: Extent) -> Option<u64> {
         let f = self.files.get(&ino)?;
         let end = range.start.saturating_add(range.len);
-        let first = f.pieces.range(..=range.start).next_back().map_or(range.start, |(s, _)| *s);
-        f.pieces
-            .range(first..end)
-            .filter(|(s, p)| p.dirty && s.saturating_add(p.blocks) > range.start)
-            .filter(|(s, p)| {
-                let (a, b) = (range.start.max(**s), end.min(s.saturating_add(p.blocks)));
-                let covers = |r: &Extent| r.start <= a && b <= r.start.saturating_add(r.len);
-                !f.in_flight.iter().any(covers)
-            })
+        f.dirty_from(range.start)
+            .take_while(|(s, _)| *s < end)
+            .filter(|(s, p)| s.saturating_add(p.blocks) > range.start)
             .map(|(_, p)| p.born)
             .min()
     }
@@ -215,18 +279,14 @@ impl DataCache {
     pub(crate) fn is_dirty_block(&self, ino: Ino, block: u64) -> bool {
         self.files.get(&ino).is_some_and(|f| {
             let at = f.pieces.range(..=block).next_back();
-            at.is_some_and(|(s, p)| p.dirty && block < s.saturating_add(p.blocks))
+            let inside = |(s, p): (&u64, &Piece)| block < s.saturating_add(p.blocks);
+            at.is_some_and(|at| at.1.state == State::Dirty && inside(at))
         })
     }
 
     /// The generation of the newest write; a plan covers what is not younger.
     pub(crate) fn now(&self) -> u64 {
         self.next_stamp
-    }
-
-    /// True while a dirty piece that is not younger than `upto` is here.
-    pub(crate) fn has_dirty(&self, ino: Ino, upto: u64) -> bool {
-        self.files.get(&ino).is_some_and(|f| f.dirty_from(0).any(|(_, p)| p.born <= upto))
     }
 
     /// Removes a file block range; the edges of pieces that it cuts stay.
@@ -254,7 +314,7 @@ impl DataCache {
         let mut keep = Vec::new();
         for (a, b) in [(start, from.min(stop)), (to.max(start), stop)] {
             if a < b {
-                let data = self.cut(&p, a - start, b - a);
+                let data = self.cut(&p, a - start, b - a).compact();
                 let disk = p.disk.saturating_add(a - start);
                 keep.push((a, Piece { blocks: b - a, disk, data, ..p.clone() }));
             }
@@ -262,12 +322,16 @@ impl DataCache {
         let kept: u64 = keep.iter().map(|(_, p)| p.blocks).sum();
         let gone = p.blocks.saturating_sub(kept);
         if let Some(f) = self.files.get_mut(&ino) {
-            if p.dirty {
+            if p.state != State::Clean {
                 f.dirty_blocks = f.dirty_blocks.saturating_sub(gone);
                 self.dirty_blocks = self.dirty_blocks.saturating_sub(gone);
             }
+            if p.state == State::Dirty {
+                f.waiting_blocks = f.waiting_blocks.saturating_sub(gone);
+                self.waiting_blocks = self.waiting_blocks.saturating_sub(gone);
+            }
             for (at, piece) in keep {
-                if !piece.dirty {
+                if piece.state == State::Clean {
                     self.clean.push_back((ino, at));
                 }
                 f.insert(at, piece);
@@ -298,92 +362,24 @@ impl DataCache {
         }
     }
 
-    /// Claims the lowest dirty range at or after `from` that no step is writing, at most `limit`
-    /// bytes (at least one block), of what is not younger than `upto`.
-    pub(crate) fn claim(&mut self, ino: Ino, from: u64, limit: u64, upto: u64) -> Option<Claim> {
-        let most = (limit / self.block_size).max(1);
-        let f = self.files.get(&ino)?;
-        let claim = f.dirty_from(from).find_map(|(start, p)| {
-            let at = from.max(start);
-            let stop = start.saturating_add(p.blocks);
-            if at >= stop || p.born > upto {
-                return None;
-            }
-            let mut len = (stop - at).min(most);
-            if let Some(busy) = f.in_flight.iter().find(|r| overlaps(**r, at, len)) {
-                // The part behind the busy range is found by a later call.
-                len = busy.start.saturating_sub(at);
-            }
-            let data = self.cut(p, at - start, len);
-            let disk = p.disk.saturating_add(at - start);
-            (len > 0).then_some(Claim {
-                ino,
-                file: Extent { start: at, len },
-                disk,
-                data,
-                stamp: p.stamp,
-            })
-        })?;
-        self.files.get_mut(&ino)?.in_flight.push(claim.file);
-        Some(claim)
-    }
-
-    /// A claim was written, or failed and stays dirty.
-    pub(crate) fn complete(&mut self, claim: &Claim, seq: Option<Seq>) {
-        let Some(f) = self.files.get_mut(&claim.ino) else { return };
-        if let Some(at) = f.in_flight.iter().position(|r| *r == claim.file) {
-            f.in_flight.swap_remove(at);
-        }
-        if let Some(seq) = seq {
-            self.mark_clean(claim, seq);
-        }
-        self.tidy(claim.ino);
-        self.shrink();
-    }
-
-    fn mark_clean(&mut self, claim: &Claim, seq: Seq) {
-        let Some(f) = self.files.get_mut(&claim.ino) else { return };
-        let end = claim.file.start.saturating_add(claim.file.len);
-        let first =
-            f.pieces.range(..=claim.file.start).next_back().map_or(claim.file.start, |(s, _)| *s);
-        let hit: Vec<u64> = f
-            .pieces
-            .range(first..end)
-            .filter(|(s, p)| {
-                p.dirty && p.stamp == claim.stamp && s.saturating_add(p.blocks) > claim.file.start
-            })
-            .map(|(s, _)| *s)
-            .collect();
-        for start in hit {
-            let Some(p) = self.files.get(&claim.ino).and_then(|f| f.pieces.get(&start)).cloned()
-            else {
-                continue;
-            };
-            let stop = start.saturating_add(p.blocks);
-            let (a, b) = (start.max(claim.file.start), stop.min(end));
-            let data = self.cut(&p, a - start, b - a);
-            let disk = p.disk.saturating_add(a - start);
-            self.split_out(claim.ino, start, a, b);
-            let Some(f) = self.files.get_mut(&claim.ino) else { return };
-            f.insert(a, Piece { blocks: b - a, disk, data, dirty: false, seq, ..p });
-            self.total_blocks = self.total_blocks.saturating_add(b - a);
-            self.clean.push_back((claim.ino, a));
-        }
-    }
-
     /// Written pieces that a failed flush may have lost: dirty again. Returns the inodes.
     pub(crate) fn redo_after(&mut self, durable: Seq) -> Vec<Ino> {
         let mut hit = Vec::new();
         for (ino, f) in &mut self.files {
             let mut blocks = 0u64;
-            for (at, p) in f.pieces.iter_mut().filter(|(_, p)| !p.dirty && p.seq > durable) {
-                p.dirty = true;
+            for (at, p) in f.pieces.iter_mut() {
+                if p.state != State::Clean || p.seq <= durable {
+                    continue;
+                }
+                p.state = State::Dirty;
                 f.dirty.insert(*at);
                 blocks = blocks.saturating_add(p.blocks);
             }
             if blocks > 0 {
                 f.dirty_blocks = f.dirty_blocks.saturating_add(blocks);
+                f.waiting_blocks = f.waiting_blocks.saturating_add(blocks);
                 self.dirty_blocks = self.dirty_blocks.saturating_add(blocks);
+                self.waiting_blocks = self.waiting_blocks.saturating_add(blocks);
                 self.dirty.insert(*ino);
                 hit.push(*ino);
             }
@@ -406,7 +402,7 @@ impl DataCache {
             rounds = rounds.saturating_sub(1);
             let Some((ino, at)) = self.clean.pop_front() else { return };
             let Some(f) = self.files.get_mut(&ino) else { continue };
-            if f.pieces.get(&at).is_none_or(|p| p.dirty) {
+            if f.pieces.get(&at).is_none_or(|p| p.state != State::Clean) {
                 continue;
             }
             if let Some(p) = f.remove(at) {
@@ -423,6 +419,8 @@ impl DataCache {
 mod tests {
     use super::*;
     use seawall_blockdev::PageBuf;
+
+    const NOW: Timestamp = Timestamp { secs: 0, nanos: 0 };
 
     fn data(blocks: usize, fill: u8) -> Slice {
         let mut b = PageBuf::zeroed(blocks * 1024);
@@ -441,8 +439,8 @@ mod tests {
     #[test]
     fn an_overwrite_cuts_what_lies_under_it() {
         let mut d = cache();
-        d.put(Ino(1), Extent { start: 0, len: 8 }, 100, data(8, 1));
-        d.put(Ino(1), Extent { start: 2, len: 3 }, 102, data(3, 2));
+        d.put(Ino(1), Extent { start: 0, len: 8 }, (100, data(8, 1)), NOW);
+        d.put(Ino(1), Extent { start: 2, len: 3 }, (102, data(3, 2)), NOW);
         assert_eq!(content(&d, 1, 6), [(1, 1, 1), (2, 3, 2), (5, 2, 1)]);
         assert_eq!(d.dirty_bytes(), 8 * 1024);
         d.truncate(Ino(1), 4);
@@ -455,10 +453,10 @@ mod tests {
     #[test]
     fn a_step_cleans_only_what_it_wrote() {
         let mut d = cache();
-        d.put(Ino(1), Extent { start: 0, len: 4 }, 100, data(4, 1));
+        d.put(Ino(1), Extent { start: 0, len: 4 }, (100, data(4, 1)), NOW);
         let c = d.claim(Ino(1), 0, 1 << 20, u64::MAX).unwrap();
         assert_eq!((c.file, c.disk), (Extent { start: 0, len: 4 }, 100));
-        d.put(Ino(1), Extent { start: 1, len: 1 }, 101, data(1, 9));
+        d.put(Ino(1), Extent { start: 1, len: 1 }, (101, data(1, 9)), NOW);
         assert!(d.claim(Ino(1), 0, 1 << 20, u64::MAX).is_none(), "its block is being written");
         d.complete(&c, Some(Seq(5)));
         assert_eq!(d.dirty_bytes(), 1024);
@@ -473,7 +471,7 @@ mod tests {
     #[test]
     fn patching_needs_a_buffer_of_its_own() {
         let mut d = cache();
-        d.put(Ino(1), Extent { start: 3, len: 2 }, 100, data(2, 1));
+        d.put(Ino(1), Extent { start: 3, len: 2 }, (100, data(2, 1)), NOW);
         assert!(d.patch(Ino(1), 4, 10, &[7, 7]));
         assert!(!d.patch(Ino(1), 5, 0, &[7]));
         let got = d.read(Ino(1), Extent { start: 4, len: 1 });
@@ -484,7 +482,7 @@ mod tests {
     #[test]
     fn claims_are_limited_and_ascend() {
         let mut d = cache();
-        d.put(Ino(1), Extent { start: 0, len: 8 }, 100, data(8, 1));
+        d.put(Ino(1), Extent { start: 0, len: 8 }, (100, data(8, 1)), NOW);
         let a = d.claim(Ino(1), 0, 3 * 1024, u64::MAX).unwrap();
         let b = d.claim(Ino(1), a.file.start + a.file.len, 3 * 1024, u64::MAX).unwrap();
         assert_eq!((a.file.start, b.file.start, b.disk), (0, 3, 103));
@@ -494,7 +492,7 @@ mod tests {
     fn clean_pieces_leave_when_the_budget_is_reached() {
         let mut d = DataCache::new(1024, 4096);
         for i in 0..10u64 {
-            d.put(Ino(1), Extent { start: i, len: 1 }, 100 + i * 2, data(1, 1));
+            d.put(Ino(1), Extent { start: i, len: 1 }, (100 + i * 2, data(1, 1)), NOW);
             let c = d.claim(Ino(1), i, 1024, u64::MAX).unwrap();
             d.complete(&c, Some(Seq(i + 1)));
         }
@@ -505,16 +503,19 @@ mod tests {
     #[test]
     fn a_plan_covers_the_writes_before_it_and_what_replaced_them() {
         let mut d = cache();
-        d.put(Ino(1), Extent { start: 0, len: 1 }, 100, data(1, 1));
+        d.put(Ino(1), Extent { start: 0, len: 1 }, (100, data(1, 1)), NOW);
         let upto = d.now();
-        d.put(Ino(1), Extent { start: 5, len: 1 }, 105, data(1, 2));
-        d.put(Ino(1), Extent { start: 0, len: 1 }, 100, data(1, 3));
-        assert!(d.has_dirty(Ino(1), upto), "the replaced write was never written");
+        d.put(Ino(1), Extent { start: 5, len: 1 }, (105, data(1, 2)), NOW);
+        d.put(Ino(1), Extent { start: 0, len: 1 }, (100, data(1, 3)), NOW);
+        assert!(d.has_unwritten(Ino(1), upto), "the replaced write was never written");
         let c = d.claim(Ino(1), 0, 1 << 20, upto).unwrap();
         assert_eq!((c.file.start, c.data[0]), (0, 3));
-        d.put(Ino(1), Extent { start: 0, len: 1 }, 100, data(1, 4));
+        d.put(Ino(1), Extent { start: 0, len: 1 }, (100, data(1, 4)), NOW);
         d.complete(&c, Some(Seq(1)));
-        assert!(!d.has_dirty(Ino(1), upto), "a writer in a loop does not hold an fsync for ever");
+        assert!(
+            !d.has_unwritten(Ino(1), upto),
+            "a writer in a loop does not hold an fsync for ever"
+        );
         assert!(d.is_dirty(Ino(1)));
     }
 }

@@ -6,17 +6,20 @@
 //! lock and its store client.
 
 use crate::fs::{Done, Fs, ReadPlan, Source};
-use crate::plan::{PlanId, PlanReq, Step};
+use crate::plan::{PlanId, PlanReq, Step, Verdict};
 use crate::{
     Attempt, Ctx, Extent, Fault, Format, FsError, Handle, Refused, Site, Slice, Ticket, Wait,
 };
 use alloc::vec::Vec;
-use seawall_blockdev::{BlockDev, DevError, PageBuf, ReadRun, Tag, WriteRun};
+pub use batch::{Batch, StepLimits};
+use seawall_blockdev::{BlockDev, DevError, PageBuf, ReadRun, Tag};
 
-/// Bytes of one writeback step.
-const STEP_BYTES: u64 = 4 << 20;
-/// Attempts at making room or reclaiming space for one operation.
-const ROOM_TRIES: u32 = 4;
+mod batch;
+
+/// Attempts at reclaiming space for one operation.
+const RECLAIM_TRIES: u32 = 4;
+/// Attempts at making room for one operation: others may fill it each time.
+const ROOM_TRIES: u32 = 64;
 
 /// What a driver runs on.
 pub trait Host {
@@ -40,6 +43,23 @@ pub trait Host {
 
     /// A step completed: wakes those who wait.
     fn wake(&mut self);
+
+    /// Takes over a batch that nobody waits for, writes it and completes its steps, as
+    /// [`Batch::run`] does; may block until there is room for it. A host that cannot gives it back,
+    /// and it is written in line.
+    fn submit(&mut self, batch: Batch) -> Option<Batch> {
+        Some(batch)
+    }
+
+    /// A walker that races another took what one look-up gives. A host with a clock lets as much
+    /// time pass as Linux needs for the pages of one, or its walkers would be too quick to meet.
+    fn looked_up(&mut self) {}
+
+    /// A writer waits for room in the data cache. True: others made some, or are at it, and
+    /// `Fs::generation` is no longer `seen`. False: the caller writes back itself.
+    fn throttle(&mut self, _seen: u64) -> bool {
+        false
+    }
 
     /// Why the device can do nothing any more, as far as that is known without asking it.
     fn trouble(&mut self) -> Option<DevError> {
@@ -163,13 +183,18 @@ fn attempts<H: Host, T>(
             Wait::DirtyMark => {
                 run_inner(host, ctx, &mut |fs, t| fs.mark_dirty(ctx, t)).map(|_| ())?;
             }
+            Wait::Throttle => {
+                if !host.throttle(seen) {
+                    run_plan(host, PlanReq::Room)?;
+                }
+            }
             Wait::Extend(ino, size) if tries <= ROOM_TRIES => {
                 run_inner(host, ctx, &mut |fs, t| fs.extend(ctx, ino, size, t)).map(|_| ())?;
             }
             // Somebody else cut the file each time.
             Wait::Extend(..) => return Err(Refused::Busy.into()),
             Wait::Room if tries <= ROOM_TRIES => run_plan(host, PlanReq::Room)?,
-            Wait::Barrier if tries <= ROOM_TRIES => run_plan(host, PlanReq::Reclaim)?,
+            Wait::Barrier if tries <= RECLAIM_TRIES => run_plan(host, PlanReq::Reclaim)?,
             Wait::Room => return Err(FsError::Io(DevError::NoMemory)),
             Wait::Barrier => return Err(Refused::NoSpace.into()),
         }
@@ -209,6 +234,14 @@ fn retry_one<H: Host>(host: &mut H, start: u64, mut buf: PageBuf) -> Result<Page
 /// # Errors
 /// The plan's.
 pub fn run_plan<H: Host>(host: &mut H, req: PlanReq) -> Result<(), FsError> {
+    verdict(host, req).map(|_| ())
+}
+
+/// As [`run_plan`], for hosts that keep the caller waiting as the policy says.
+///
+/// # Errors
+/// The plan's.
+pub fn verdict<H: Host>(host: &mut H, req: PlanReq) -> Result<Verdict, FsError> {
     let id = host.with(|fs| fs.begin(req));
     let walked = walk(host, id);
     let verdict = host.with(|fs| fs.finish(id));
@@ -226,25 +259,52 @@ fn discard<H: Host>(host: &mut H) {
 }
 
 fn walk<H: Host>(host: &mut H, id: PlanId) -> Result<(), FsError> {
+    let mut open = Batch::default();
     loop {
-        let (step, seen) = host.with(|fs| (fs.next(id, STEP_BYTES), fs.generation()));
-        let (step, result) = match step {
+        let (limits, step, seen) = host.with(|fs| {
+            let limits = fs.step_limits(id);
+            (limits, fs.next(id, limits.step), fs.generation())
+        });
+        match step {
+            Step::Write { id: step, runs, flags, waited } => {
+                let next = Batch { steps: alloc::vec![step], runs, flags, waited };
+                if limits.request > 0 {
+                    host.looked_up();
+                }
+                if let Some(sent) = open.take_in(next, limits) {
+                    send_from(host, id, sent);
+                }
+                if open.is_full(limits) {
+                    send_from(host, id, core::mem::take(&mut open));
+                }
+            }
+            _ if !open.is_empty() => send(host, core::mem::take(&mut open)),
             Step::Done => return Ok(()),
-            Step::Busy | Step::Pending => {
-                host.wait(seen)?;
-                continue;
+            Step::Busy | Step::Pending => host.wait(seen)?,
+            Step::Sync { id, tag } => {
+                let result = host.dev().sync(tag);
+                host.with(|fs| fs.complete(id, result));
+                host.wake();
             }
-            Step::Write { id, runs, flags } => {
-                let runs: Vec<WriteRun<'_>> = runs
-                    .iter()
-                    .map(|r| WriteRun { start: r.start, buf: &r.data, tag: r.tag })
-                    .collect();
-                (id, host.dev().write(&runs, flags))
-            }
-            Step::Sync { id, tag } => (id, host.dev().sync(tag)),
-        };
-        host.with(|fs| fs.complete(step, result));
+        }
+    }
+}
+
+/// While the device takes a walker's request, a rival waits at the pages that the walker has just
+/// taken: in Linux they are locked.
+fn send_from<H: Host>(host: &mut H, id: PlanId, batch: Batch) {
+    let stopped = host.with(|fs| fs.stop_rivals(id));
+    send(host, batch);
+    if stopped {
+        host.with(|fs| fs.let_rivals_go(id));
         host.wake();
+    }
+}
+
+fn send<H: Host>(host: &mut H, batch: Batch) {
+    let batch = if batch.waited { Some(batch) } else { host.submit(batch) };
+    if let Some(batch) = batch {
+        batch.run(host);
     }
 }
 

@@ -197,8 +197,10 @@ pub struct Extent {
 pub enum Wait {
     /// Only space that is not yet safe to reuse is left: write back with a barrier and retry.
     Barrier,
-    /// The caches hold too much dirty data: write back and retry.
+    /// The cache of metadata holds too much that is dirty: write back and retry.
     Room,
+    /// More file data would be dirty than the policy's limit: retry when some was written.
+    Throttle,
     /// The volume's dirty mark must be set first: run `Fs::mark_dirty` and retry.
     DirtyMark,
     /// A file without holes must reach this size first: run `Fs::extend` and retry.

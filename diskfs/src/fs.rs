@@ -23,7 +23,7 @@ use crate::tx::{Effects, Tx};
 use crate::windows::Windows;
 use crate::{
     Attempt, Ctx, Extent, Fault, Format, FsError, Geometry, Ino, Policy, Refused, Site, SiteSet,
-    Wait,
+    Timestamp, Wait,
 };
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::{String, ToString};
@@ -137,10 +137,15 @@ pub(crate) struct Meta {
     blocks: u64,
     collapse: bool,
     acl: bool,
+    /// The time of the operation that runs or ran last.
+    pub(crate) now: Timestamp,
+    /// When the oldest dirty metadata became dirty.
+    pub(crate) since: Timestamp,
 }
 
 impl Meta {
     pub(crate) fn tx<'a>(&'a mut self, ticket: &'a mut Ticket, ctx: &'a Ctx) -> Tx<'a> {
+        self.now = ctx.now;
         Tx {
             cache: &mut self.cache,
             ticket,
@@ -214,6 +219,18 @@ pub struct Fs<F> {
     /// Why the last write that failed did.
     pub(crate) write_error: Option<DevError>,
     pub(crate) orphans: BTreeSet<Ino>,
+    /// The plan whose walker has the filesystem's turn, and in which inode; see
+    /// [`crate::policy::Exclusion::Global`].
+    pub(crate) turn: Option<(PlanId, Ino)>,
+    pub(crate) turn_wanted: BTreeSet<PlanId>,
+    /// Walkers whose request the device is taking, and in which inode: their rivals wait.
+    pub(crate) stopped: BTreeMap<PlanId, Ino>,
+    /// The inode with which the flusher goes on.
+    pub(crate) flush_from: Ino,
+    /// Bytes that a writer waits to put into the data cache.
+    pub(crate) room_wanted: u64,
+    /// Why the last write of file data failed, if it did.
+    pub(crate) failing: Option<DevError>,
 }
 
 /// Most events kept for a host that does not drain them.
@@ -258,6 +275,8 @@ impl<F: Format> Fs<F> {
             blocks: geo.blocks,
             collapse: !policy.ordered(),
             acl: opts.acl && format.has_acls(),
+            now: Timestamp::default(),
+            since: Timestamp::default(),
         };
         meta.pending.set_discard(opts.discard);
         let mut nodes = Nodes::default();
@@ -291,6 +310,12 @@ impl<F: Format> Fs<F> {
             warned: SiteSet::default(),
             events: VecDeque::new(),
             orphans: BTreeSet::new(),
+            turn: None,
+            turn_wanted: BTreeSet::new(),
+            stopped: BTreeMap::new(),
+            flush_from: Ino(0),
+            room_wanted: 0,
+            failing: None,
         })
     }
 
@@ -334,7 +359,8 @@ impl<F: Format> Fs<F> {
             return Err(FsError::unsupported("this policy on a store that cannot flush"));
         }
         check_close(self.no_close, &policy)?;
-        if self.meta.cache.dirty_versions() > 0 || !self.plans.is_empty() {
+        let running = !self.plans.is_empty() || !self.running.is_empty();
+        if self.meta.cache.dirty_versions() > 0 || running {
             return Err(Refused::Busy.into());
         }
         self.meta.collapse = !policy.ordered();
@@ -390,13 +416,6 @@ impl<F: Format> Fs<F> {
     /// The most that the caches of metadata hold while not more is dirty or pinned.
     pub fn cache_sizes(&self) -> CacheSizes {
         CacheSizes { blocks: self.meta.cache.budget(), index: self.meta.indexes.budget }
-    }
-
-    /// True when the flusher should run now rather than at its interval.
-    pub fn wants_writeback(&self) -> bool {
-        self.data.dirty_bytes() > self.policy.flusher.background
-            || self.meta.cache.over_dirty()
-            || self.too_many_epochs()
     }
 
     /// True when something is dirty.
@@ -486,7 +505,33 @@ impl<F: Format> Fs<F> {
         Ok(())
     }
 
-    fn too_many_epochs(&self) -> bool {
+    /// Takes `len` bytes of file data into the cache, or has the writer wait: the limit is the
+    /// policy's, and a write that is larger than most of it waits until little is left.
+    pub(crate) fn admit_data(&mut self, len: u64) -> Attempt<()> {
+        let limit = self.policy.flusher.limit;
+        let need = len.min(limit.saturating_sub(limit / 4));
+        let dirty = self.data.dirty_bytes();
+        if dirty > 0 && dirty.saturating_add(need) > limit {
+            self.room_wanted = self.room_wanted.max(need);
+            return Err(Fault::Wait(Wait::Throttle));
+        }
+        self.room_wanted = 0;
+        Ok(())
+    }
+
+    /// The host had a writer wait for room this long.
+    pub fn note_throttled(&mut self, ms: u64) {
+        let w = &mut self.stats.writeback;
+        w.throttled = w.throttled.saturating_add(1);
+        w.throttled_ms = w.throttled_ms.saturating_add(ms);
+    }
+
+    /// The flusher's last pass took this long.
+    pub fn note_pass(&mut self, ms: u64) {
+        self.stats.writeback.last_pass_ms = ms;
+    }
+
+    pub(crate) fn too_many_epochs(&self) -> bool {
         self.policy.ordered() && self.meta.cache.epochs.count() > crate::OPEN_EPOCHS_MAX
     }
 

@@ -51,13 +51,13 @@ pub use fs::{
 };
 pub use hash::{FixedHasher, HashMap};
 pub use memo::Words;
-pub use plan::{After, IoRun, PlanId, PlanReq, Step, StepId};
+pub use plan::{After, IoRun, PlanId, PlanReq, Step, StepId, Verdict};
 pub use policy::Policy;
 pub use runs::Run;
 pub use site::{Site, SiteSet};
 pub use sizes::CacheSizes;
 pub use slice::Slice;
-pub use stats::{Event, FsStats, SiteStats};
+pub use stats::{Event, FsStats, SiteStats, Writeback};
 pub use ticket::{READ_AHEAD_MAX, Ticket};
 pub use tx::{BlockRef, Change, Tx};
 pub use types::{

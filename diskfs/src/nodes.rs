@@ -35,8 +35,13 @@ pub(crate) struct Node {
     /// Counts errors; each handle remembers how far it has heard.
     pub(crate) errors: u32,
     pub(crate) error: Option<FsError>,
+    /// How many of them somebody has heard of. One that nobody heard of is told to who opens the
+    /// file next: a close that did not wait may have caused it.
+    pub(crate) heard: u32,
     /// The plan that writes its data.
     pub(crate) writer: Option<u64>,
+    /// Plans that wait to be that.
+    pub(crate) waiters: u32,
     /// No links left; freed when nothing holds it any more.
     pub(crate) orphan: bool,
     /// It is on the volume's list of inodes without links.
@@ -125,7 +130,8 @@ impl Nodes {
         let mut floor = self.floor;
         for pass in 0..2 {
             self.map.retain(|ino, n| {
-                let held = n.handles > 0 || n.writer.is_some() || n.orphan || has_data(*ino);
+                let held = n.handles > 0 || n.orphan || n.waiters > 0;
+                let held = held || n.writer.is_some() || has_data(*ino);
                 let safe = n.seq <= durable.0 && n.need <= durable.1 && n.own.is_empty();
                 let keep = held || (pass == 0 && !safe);
                 if !keep && !safe {
@@ -150,7 +156,7 @@ impl Nodes {
         let h = Handle(self.next_handle);
         let n = self.entry(ino);
         n.handles = n.handles.saturating_add(1);
-        let heard = n.errors;
+        let heard = n.heard;
         self.handles
             .insert(h, Open { ino, flags, heard, dirty: false, policy: None, deferred: false });
         Some(h)
@@ -220,7 +226,8 @@ impl Nodes {
     /// The error that the handle has not heard yet, if any; it has heard it now.
     pub(crate) fn hear(&mut self, h: Handle) -> Option<FsError> {
         let o = self.handles.get_mut(&h)?;
-        let n = self.map.get(&o.ino)?;
+        let n = self.map.get_mut(&o.ino)?;
+        n.heard = n.errors;
         if o.heard == n.errors {
             return None;
         }

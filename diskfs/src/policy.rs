@@ -148,7 +148,7 @@ pub struct ClosePolicy {
     pub data: Action,
     /// The inode and what leads to the data.
     pub inode: Action,
-    /// Milliseconds that a close which did something lasts at least.
+    /// Milliseconds that a close of a written handle waits after what it did.
     pub linger_ms: u32,
 }
 

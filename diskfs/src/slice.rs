@@ -41,6 +41,18 @@ impl Slice {
         self.len == 0
     }
 
+    /// The same bytes in a buffer of their own, when the one they are in is much larger: a small
+    /// rest must not hold the memory of all that was overwritten around it.
+    pub(crate) fn compact(self) -> Self {
+        if self.is_empty() || self.buf.len() / 4 < self.len {
+            return self;
+        }
+        PageBuf::try_zeroed(self.len).map_or(self.clone(), |mut buf| {
+            buf.copy_from_slice(&self);
+            Self::new(buf)
+        })
+    }
+
     /// The bytes for changing, when nobody else holds the buffer.
     pub(crate) fn unique_mut(&mut self) -> Option<&mut [u8]> {
         let end = self.off.saturating_add(self.len);

@@ -1,6 +1,7 @@
 //! Counters of a mounted filesystem: the price side of every report.
 
 use crate::Site;
+use crate::plan::{Plan, Reason};
 use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +22,55 @@ pub struct SiteStats {
     pub syncs_skipped: u64,
     /// Syncs that failed.
     pub syncs_failed: u64,
+}
+
+/// What wrote file data back, and what it met.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Writeback {
+    /// Passes of the flusher that wrote something.
+    pub passes: u64,
+    /// Bytes written because more than the background threshold was dirty.
+    pub background_bytes: u64,
+    /// Bytes written because of their age.
+    pub expiry_bytes: u64,
+    /// Bytes written by closes.
+    pub close_bytes: u64,
+    /// Bytes written by fsync and synchronous writes.
+    pub fsync_bytes: u64,
+    /// Bytes written by requests for the whole filesystem, and to make room.
+    pub sync_bytes: u64,
+    /// Times that a walker left inodes alone because another had them.
+    pub skipped: u64,
+    /// Waits of writers for room.
+    pub throttled: u64,
+    /// Milliseconds of them, as the host tells.
+    pub throttled_ms: u64,
+    /// Bytes that the flusher's pass which runs, or ran last, has written.
+    pub pass_bytes: u64,
+    /// Milliseconds of the last pass that ended, as the host tells.
+    pub last_pass_ms: u64,
+}
+
+impl Writeback {
+    pub(crate) fn wrote(&mut self, p: &Plan, bytes: u64) {
+        let counter = match p.reason {
+            Reason::Background => &mut self.background_bytes,
+            Reason::Expiry => &mut self.expiry_bytes,
+            Reason::Close => &mut self.close_bytes,
+            Reason::Fsync => &mut self.fsync_bytes,
+            Reason::Sync => &mut self.sync_bytes,
+        };
+        *counter = counter.saturating_add(bytes);
+        if matches!(p.reason, Reason::Background | Reason::Expiry) {
+            self.pass_bytes = p.bytes;
+        }
+    }
+
+    pub(crate) fn ended(&mut self, p: &Plan) {
+        if matches!(p.reason, Reason::Background | Reason::Expiry) && p.bytes > 0 {
+            self.passes = self.passes.saturating_add(1);
+        }
+    }
 }
 
 /// Counters of a mounted filesystem.
@@ -54,6 +104,8 @@ pub struct FsStats {
     pub file_runs: u64,
     /// Bytes that the device was told are free.
     pub discarded_bytes: u64,
+    /// What wrote file data back.
+    pub writeback: Writeback,
     /// Bytes of dirty file data.
     pub dirty_bytes: u64,
     /// Dirty metadata block versions.

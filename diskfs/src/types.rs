@@ -24,6 +24,22 @@ pub struct Timestamp {
     pub nanos: u32,
 }
 
+impl Timestamp {
+    /// This many milliseconds before.
+    #[must_use]
+    pub fn minus_ms(self, ms: u64) -> Self {
+        let part = u32::try_from(ms % 1000).unwrap_or(0).saturating_mul(1_000_000);
+        let secs = self.secs.saturating_sub_unsigned(ms / 1000);
+        match self.nanos.checked_sub(part) {
+            Some(nanos) => Self { secs, nanos },
+            None => Self {
+                secs: secs.saturating_sub(1),
+                nanos: self.nanos.saturating_add(1_000_000_000).saturating_sub(part),
+            },
+        }
+    }
+}
+
 /// Kind of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]

@@ -22,6 +22,7 @@
 //! replies sends 0.
 
 mod bodies;
+pub mod sizes;
 
 pub use bodies::{
     CacheWire, Counters, Hello, HelloReply, InUse, Info, Lost, OpenRange, SessionStats, Stats,

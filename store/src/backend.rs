@@ -76,6 +76,9 @@ impl<'b> Submission<'b> {
     }
 }
 
+/// Told the place in the batch of each request that ended, and the request.
+pub type Done<'d> = dyn FnMut(usize, &Submission<'_>) + Send + 'd;
+
 /// Executes requests.
 #[async_trait]
 pub trait Backend: Send + Sync {
@@ -86,6 +89,19 @@ pub trait Backend: Send + Sync {
     /// whole blocks; the caller has checked. Data of a write whose result is `Ok` is in the
     /// backend's hands: a later flush covers it.
     async fn submit(&self, batch: &mut [Submission<'_>]);
+
+    /// The same, and tells of each request when it ends. A batch on a device that takes real time
+    /// for each is then answered request by request.
+    async fn submit_each(&self, batch: &mut [Submission<'_>], done: &mut Done<'_>) {
+        self.submit(batch).await;
+        batch.iter().enumerate().for_each(|(i, s)| done(i, s));
+    }
+
+    /// True when the requests of a batch end at times of their own, so that `submit_each` is worth
+    /// a reply each.
+    fn is_paced(&self) -> bool {
+        false
+    }
 
     /// Makes everything that `submit` took before this call durable.
     ///

@@ -18,7 +18,7 @@ use crate::error::StoreError;
 use crate::name::{AnyStore, OpenOptions, open, open_backend, parse_size};
 use crate::server::{ServeOptions, serve};
 use crate::session::CoreLimits;
-use crate::sim::PROFILES;
+use crate::sim::Profile;
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
 use seawall_blockdev::{BlockDev, Tag};
@@ -38,9 +38,10 @@ fn store_help() -> String {
         "STORE is PATH, file:PATH[?ro&direct], mem:SIZE, zero:SIZE, part:N:STORE, \
          sim:PROFILE:STORE, fault:SPEC:STORE or unix:SOCKET (a store server).\n\
          N is the number of a partition, MBR or GPT; `store info` lists them.\n\
-         PROFILE is one of {}. SPEC is {FAULT_HELP}.\n\
+         PROFILE is one of {}, or a file PATH.toml.\n\
+         SPEC is {FAULT_HELP}.\n\
          Sizes and offsets are bytes or a number with K, M, G or T. See docs/stores.md.",
-        PROFILES.map(|p| p.name).join(", ")
+        Profile::names()
     )
 }
 

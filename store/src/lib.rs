@@ -56,5 +56,5 @@ pub use error::StoreError;
 #[cfg(feature = "std")]
 pub use local::LocalStore;
 #[cfg(feature = "std")]
-pub use name::{AnyStore, OpenOptions, SimClock, open, open_backend};
-pub use seawall_ipc::storeproto::{Counters, Info, SessionStats, Stats, TagStats};
+pub use name::{AnyStore, OpenOptions, SimClock, open, open_backend, profile_of};
+pub use seawall_ipc::storeproto::{Counters, Info, SessionStats, Stats, TagStats, sizes};

@@ -18,13 +18,12 @@ use crate::backend::{
 use crate::client::{Access, Client};
 use crate::error::StoreError;
 use crate::local::LocalStore;
-use crate::sim::{PROFILES, Profile};
+use crate::sim::{Profile, load_profile};
 use std::boxed::Box;
 use std::format;
 use std::path::Path;
 use std::string::{String, ToString};
 use std::sync::Arc;
-use std::vec::Vec;
 
 /// What is accepted, for error messages.
 pub const ACCEPTED: &str = "accepted are PATH, file:PATH[?ro&direct], mem:SIZE, zero:SIZE, \
@@ -132,14 +131,7 @@ fn backend(
         "file" => file(name, rest, options),
         "mem" | "zero" => memory(name, kind, rest),
         "sim" => {
-            let (profile, inner) = rest
-                .split_once(':')
-                .ok_or_else(|| StoreError::name(name, "expected sim:PROFILE:STORE"))?;
-            let profile = Profile::find(profile).ok_or_else(|| {
-                let known: Vec<&str> = PROFILES.iter().map(|p| p.name).collect();
-                let known = known.join(", ");
-                StoreError::name(name, format!("no device profile {profile}; there are {known}"))
-            })?;
+            let (profile, inner) = profile(name, rest)?;
             let inner = backend(inner, options, clock)?;
             Ok(Box::new(SimBackend::new(profile, inner, clock.clone())))
         }
@@ -166,6 +158,41 @@ fn backend(
             Err(StoreError::NotYet { name: name.to_string(), kind: kind.to_string() })
         }
         _ => Err(StoreError::name(name, format!("no kind of store {kind}; {ACCEPTED}"))),
+    }
+}
+
+/// The profile at the front, and the STORE behind it. A name has no point and no slash, so that a
+/// file's cannot be mistaken for one: that ends with the first `.toml:`.
+fn profile<'n>(name: &str, rest: &'n str) -> Result<(Profile, &'n str), StoreError> {
+    let expected = "expected sim:PROFILE:STORE, PROFILE a name or a file that ends in .toml";
+    let expected = || StoreError::name(name, expected);
+    let (front, inner) = rest.split_once(':').ok_or_else(expected)?;
+    if !front.contains(['.', '/']) {
+        let profile = Profile::find(front).ok_or_else(|| {
+            let known = Profile::names();
+            StoreError::name(
+                name,
+                format!("no device profile {front}; there are {known}, or a file PATH.toml"),
+            )
+        })?;
+        return Ok((profile, inner));
+    }
+    let end = rest.find(".toml:").ok_or_else(expected)?.saturating_add(".toml".len());
+    let (path, inner) = rest.split_at_checked(end).ok_or_else(expected)?;
+    let profile = load_profile(path).map_err(|e| StoreError::name(name, e.to_string()))?;
+    Ok((profile, inner.strip_prefix(':').unwrap_or(inner)))
+}
+
+/// The device model in a STORE name, if there is one and nothing stands in front of it but
+/// partitions and faults.
+pub fn profile_of(name: &str) -> Option<Profile> {
+    let mut rest = name;
+    loop {
+        match split_kind(rest)? {
+            ("sim", inner) => return profile(name, inner).ok().map(|(profile, _)| profile),
+            ("part" | "fault", inner) => rest = inner.split_once(':')?.1,
+            _ => return None,
+        }
     }
 }
 

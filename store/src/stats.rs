@@ -5,34 +5,43 @@
 
 use alloc::collections::BTreeMap;
 use seawall_blockdev::Tag;
-use seawall_ipc::storeproto::{Counters, Stats, TagStats};
+use seawall_ipc::storeproto::{Counters, Stats, TagStats, sizes};
 
 /// Tags kept apart.
 pub const TAGS_MAX: usize = 128;
 /// Tag that collects the others.
 pub const OTHER: Tag = Tag(u32::MAX);
 
-/// Power-of-two size histogram.
+/// Size histogram: powers of two, and large requests once more ([`sizes`]).
 #[derive(Clone, Debug)]
-pub struct Sizes([u64; 64]);
+pub struct Sizes {
+    classes: [u64; 64],
+    large: u64,
+    large_bytes: u64,
+}
 
 impl Default for Sizes {
     fn default() -> Self {
-        Self([0; 64])
+        Self { classes: [0; 64], large: 0, large_bytes: 0 }
     }
 }
 
 impl Sizes {
     fn add(&mut self, len: u64) {
         if let Some(log) = len.checked_ilog2()
-            && let Some(count) = self.0.get_mut(log as usize)
+            && let Some(count) = self.classes.get_mut(log as usize)
         {
             *count = count.saturating_add(1);
+        }
+        if len >= sizes::LARGE {
+            self.large = self.large.saturating_add(1);
+            self.large_bytes = self.large_bytes.saturating_add(len);
         }
     }
 
     fn to_wire(&self) -> alloc::vec::Vec<(u8, u64)> {
-        (0u8..).zip(self.0).filter(|(_, count)| *count > 0).collect()
+        let large = [(sizes::LARGE_COUNT, self.large), (sizes::LARGE_BYTES, self.large_bytes)];
+        (0u8..).zip(self.classes).chain(large).filter(|(_, number)| *number > 0).collect()
     }
 }
 

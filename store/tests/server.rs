@@ -7,9 +7,12 @@ use seawall_blockdev::{
 use seawall_ipc::conn::{Receiver, send};
 use seawall_ipc::storeproto::{DIALECT, Hello, Version, feature, op, rights};
 use seawall_ipc::{Event, Gather, Reply, Request, encode_body, flags};
-use seawall_store::backend::{Backend, FaultBackend, FileBackend, FileOptions, MemBackend};
+use seawall_store::backend::{
+    Backend, Clock, FaultBackend, FileBackend, FileOptions, MemBackend, SimBackend,
+};
 use seawall_store::server::{ServeOptions, Server};
 use seawall_store::session::CoreLimits;
+use seawall_store::sim::{Profile, QEMU_SSD};
 use seawall_store::{Client, OpenOptions, StoreError};
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -752,4 +755,39 @@ fn cancel_drops_what_is_queued_and_answers_after_its_target() {
     // Nothing is left in flight.
     assert_eq!(s.server.stats().sessions[0].in_flight, 0);
     assert_eq!(s.server.stats().total.flushes, 1);
+}
+
+/// A device that takes its time answers each request of a batch by itself: data, counters and syncs
+/// are those of any other store, with several sessions on it.
+#[test]
+fn a_device_model_in_real_time_answers_request_by_request() {
+    let profile = Profile { write_command: 1_000_000, slots: 2, ..QEMU_SSD };
+    let s = serve(SimBackend::new(profile, Box::new(mem(8 << 20)), Clock::wall()));
+    let from = std::time::Instant::now();
+    std::thread::scope(|scope| {
+        for n in 0..3u64 {
+            let s = &s;
+            scope.spawn(move || {
+                let client = s.client();
+                let at = |i: u8| (n * 64 + u64::from(i) * 2) * 4096;
+                let bufs: Vec<PageBuf> = (0..10u8).map(|i| pattern(4096, i)).collect();
+                let runs = (0..).zip(&bufs).map(|(i, buf)| WriteRun {
+                    start: at(i),
+                    buf: buf.as_ref(),
+                    tag: Tag(9),
+                });
+                let runs: Vec<WriteRun<'_>> = runs.collect();
+                (&mut &client).write(&runs, WriteFlags::default()).unwrap();
+                for (i, buf) in (0..).zip(&bufs) {
+                    assert_eq!(&read(&client, at(i), 4096).unwrap()[..], &buf[..]);
+                }
+                (&mut &client).sync(Tag(9)).unwrap();
+            });
+        }
+    });
+    // 30 writes of 1 ms and 30 reads of 0.25 ms on one serial medium.
+    assert!(from.elapsed() >= std::time::Duration::from_micros(37_500));
+    let total = s.server.stats().total;
+    assert_eq!((total.writes, total.reads, total.syncs, total.errors), (30, 30, 3, 0));
+    s.server.stop().unwrap();
 }

@@ -24,6 +24,7 @@
 //! leaves a dead mount, on which the next one says what to do.
 
 mod attrs;
+mod close;
 mod convert;
 mod dirs;
 mod find;
@@ -162,6 +163,7 @@ pub fn mount<F: Format>(
         notifier,
         handles,
         refused,
+        deferred: spec.options.kernel_writeback,
         dir: dir.clone(),
         dev: Arc::clone(&dev),
         end,

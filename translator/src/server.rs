@@ -16,6 +16,7 @@
 
 mod engine;
 mod flusher;
+mod queue;
 mod repeats;
 mod run;
 mod worker;
@@ -23,6 +24,7 @@ mod worker;
 pub(crate) use engine::now;
 pub use engine::{Device, Engine, EngineHost, Front};
 pub use run::{Places, ServeError, ServeOptions, serve};
+pub(crate) use worker::linger;
 
 /// A batch with this many payload bytes is executed, or answered, before more is taken.
 pub const BATCH_BYTES: usize = 1024 * 1024;

@@ -164,6 +164,8 @@ pub struct Session {
     greeted: bool,
     client: String,
     changes: Vec<Change>,
+    /// Milliseconds that a close asked to be kept waiting.
+    linger_ms: u32,
 }
 
 impl Session {
@@ -180,6 +182,7 @@ impl Session {
             greeted: false,
             client: String::new(),
             changes: Vec::new(),
+            linger_ms: 0,
         }
     }
 

@@ -5,12 +5,13 @@ use super::{MainArgs, RunArgs};
 use crate::job::{Job, Mode, rows};
 use crate::place::{Place, default_dir};
 use crate::provenance::Provenance;
+use crate::real::mounted::is_mount_work;
 use crate::report::{json, tables};
 use crate::source::Tree;
 use crate::workload::{WORKLOADS, Workload};
 use anyhow::{Context, Result, bail};
 use seawall_diskfs::policy::{PRESETS, preset};
-use seawall_store::sim::{PROFILES, Profile};
+use seawall_store::sim::Profile;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -44,34 +45,34 @@ pub(super) fn main_job(args: &MainArgs, verbose: u8) -> Result<()> {
 }
 
 pub(super) fn run(args: &RunArgs, verbose: u8) -> Result<()> {
-    if args.fs != "ext2" {
-        bail!("--fs {}: not there yet; accepted is ext2", args.fs);
-    }
     if args.html.is_some() {
         bail!("--html is not there yet; accepted is --json");
     }
-    for w in &args.workload {
-        if w.starts_with("cmd:") || w.starts_with("trace:") {
-            let kind = w.split(':').next().unwrap_or_default();
-            bail!("--workload {kind}: is not there yet; see `seawall list workloads`");
-        }
+    let workloads = split_workloads(&args.workload);
+    if let Some(trace) = workloads.iter().find(|w| w.starts_with("trace:")) {
+        bail!("--workload {trace}: traces are not there yet; see `seawall list workloads`");
     }
-    let mode = if Profile::find(&args.device).is_some() {
+    if args.mount || args.fs == "fat" || workloads.iter().any(|w| is_mount_work(w)) {
+        return super::mount_job::run(args, &workloads, verbose);
+    }
+    if args.fs != "ext2" {
+        bail!("--fs {}: accepted are ext2 and fat", args.fs);
+    }
+    let mode = if Profile::find(&args.device).is_some() || args.device.ends_with(".toml") {
         Mode::Virtual(args.device.clone())
     } else if args.device.contains([':', '/', '.']) {
         Mode::Real(Some(args.device.clone()))
     } else {
-        let known: Vec<&str> = PROFILES.iter().map(|p| p.name).collect();
         bail!(
-            "--device {}: no such profile (there are {}), and no STORE (file:PATH, mem:SIZE, \
-             unix:SOCKET, ..)",
+            "--device {}: no such profile (there are {}, and files PATH.toml), and no STORE \
+             (file:PATH, mem:SIZE, unix:SOCKET, ..)",
             args.device,
-            known.join(", ")
+            Profile::names()
         );
     };
     run_job(Wanted {
         policies: args.policy.clone(),
-        workloads: args.workload.clone(),
+        workloads,
         modes: vec![mode],
         seed: args.seed,
         runs: args.runs,
@@ -79,6 +80,20 @@ pub(super) fn run(args: &RunArgs, verbose: u8) -> Result<()> {
         json: args.json.clone(),
         verbose,
     })
+}
+
+/// `a,b` is two workloads, but a shell's line may have commas.
+fn split_workloads(given: &[String]) -> Vec<String> {
+    let mut out = Vec::new();
+    for text in given {
+        let mut rest = text.as_str();
+        while let Some((first, more)) = rest.split_once(',').filter(|_| !rest.starts_with("cmd:")) {
+            out.push(first.to_string());
+            rest = more;
+        }
+        out.push(rest.to_string());
+    }
+    out
 }
 
 struct Wanted {
@@ -152,11 +167,22 @@ fn run_job(wanted: Wanted) -> Result<()> {
     Ok(())
 }
 
-fn print_to(stdout: bool, text: &str) -> Result<()> {
+pub(super) fn print_to(stdout: bool, text: &str) -> Result<()> {
     if stdout {
         seawall_store::cli::print(text)?;
     } else {
         seawall_store::cli::say(text);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_shell_keeps_its_commas() {
+        let split = split_workloads(&["copy-large:4M,cmd:echo a,b".into(), "dpkg".into()]);
+        assert_eq!(split, ["copy-large:4M", "cmd:echo a,b", "dpkg"]);
+    }
 }

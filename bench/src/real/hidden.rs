@@ -1,4 +1,4 @@
-//! The hidden verbs: `seawall __store ..` is `store ..`, `seawall __ext2srv ..` is `ext2srv ..`.
+//! The hidden verbs: `seawall __store ..` is `store ..`; `__ext2srv` and `__fatsrv` likewise.
 
 use rustix::process::{Signal, getpid, kill_process};
 use std::ffi::{OsStr, OsString};
@@ -10,12 +10,14 @@ pub(crate) fn hidden(args: &[OsString]) -> Option<ExitCode> {
     let program = match args.get(1).map(OsString::as_os_str) {
         Some(verb) if verb == OsStr::new("__store") => "store",
         Some(verb) if verb == OsStr::new("__ext2srv") => "ext2srv",
+        Some(verb) if verb == OsStr::new("__fatsrv") => "fatsrv",
         _ => return None,
     };
     let args = std::iter::once(OsString::from(program)).chain(args.iter().skip(2).cloned());
     std::thread::spawn(end_with_parent);
     Some(match program {
         "store" => seawall_store::cli::run(args),
+        "fatsrv" => seawall_fat::command::run(args),
         _ => seawall_ext2::command::run(args),
     })
 }

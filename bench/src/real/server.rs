@@ -79,6 +79,21 @@ impl Drop for Server {
     }
 }
 
+/// Runs this program with a hidden verb to its end.
+pub(super) fn run_hidden(verb: &'static str, args: &[&str]) -> Result<()> {
+    let exe = std::env::current_exe().context("finding this program")?;
+    let mut cmd = Command::new(exe);
+    // A server ends when its input does; so would this one, before it began.
+    let (_open, held) = std::io::pipe().map(|(reader, writer)| (writer, reader))?;
+    let out = cmd.arg(verb).args(args).stdin(held).output();
+    let out = out.with_context(|| format!("starting {verb}"))?;
+    if !out.status.success() {
+        let text = String::from_utf8_lossy(&out.stderr);
+        bail!("{verb} ended with {}: {}", out.status, text.trim().replace('\n', "; "));
+    }
+    Ok(())
+}
+
 /// Keeps the last lines, and says once that one of them was the line of a server that serves.
 fn read_lines(output: PipeReader, lines: &Lines, say: &Sender<()>) {
     let mut told = false;

@@ -119,7 +119,7 @@ impl Target for RpcTarget {
     }
 }
 
-fn from_reply(fs: &StatsReply) -> Counted {
+pub(super) fn from_reply(fs: &StatsReply) -> Counted {
     let sites = fs.sites.iter().map(|s| {
         let stats = SiteStats {
             hits: s.hits,
@@ -141,7 +141,7 @@ fn from_reply(fs: &StatsReply) -> Counted {
     }
 }
 
-fn from_tags(last: &Counted, before: &Stats, now: &Stats) -> Counted {
+pub(super) fn from_tags(last: &Counted, before: &Stats, now: &Stats) -> Counted {
     let tag = |stats: &Stats, site: Site| {
         let found = stats.tags.iter().find(|t| t.tag == site.tag().0);
         found.map(|t| t.counters.clone()).unwrap_or_default()

@@ -55,7 +55,7 @@ fn title(r: &Row) -> String {
     )
 }
 
-fn new_table(header: Vec<String>, left: &[usize]) -> Table {
+pub(crate) fn new_table(header: Vec<String>, left: &[usize]) -> Table {
     let mut t = Table::new();
     t.load_style(presets::ASCII_MARKDOWN).set_header(header);
     for (i, column) in t.column_iter_mut().enumerate() {
@@ -172,7 +172,7 @@ fn why(group: &[&Row]) -> Table {
 }
 
 /// `site sent/merged/skipped` of the sites that had a Sync to decide on.
-fn syncs(c: &Counted) -> String {
+pub(crate) fn syncs(c: &Counted) -> String {
     let list: Vec<String> = c
         .sites
         .iter()

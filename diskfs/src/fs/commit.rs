@@ -39,6 +39,9 @@ impl<F: Format> Fs<F> {
 
     /// Moves the overlay into the cache. Returns the last epoch used and the sites changed.
     pub(crate) fn apply(&mut self, staged: Staged) -> (Epoch, SiteSet) {
+        if self.meta.cache.dirty_versions() == 0 {
+            self.meta.since = self.meta.now;
+        }
         let Staged { overlay, effects } = staged;
         for ino in &effects.fresh {
             self.nodes.fresh(*ino);

@@ -179,10 +179,7 @@ impl<F: Format> Fs<F> {
         }
         self.writable()?;
         let data = data.part(0, IO_MAX);
-        let room = self.data.dirty_bytes().saturating_add(data.len() as u64);
-        if self.data.dirty_bytes() > 0 && room > self.policy.flusher.limit {
-            return Err(Fault::Wait(Wait::Room));
-        }
+        self.admit_data(data.len() as u64)?;
         let attr = self.look(ctx, ticket, |f, tx| f.attr(tx, ino))?;
         let offset = if flags.append { attr.size } else { offset };
         if !self.handle(handle)?.deferred {
@@ -307,7 +304,7 @@ impl<F: Format> Fs<F> {
             let at = usize::try_from(m.file.saturating_sub(range.start).saturating_mul(bs));
             let len = usize::try_from(m.len.saturating_mul(bs));
             let part = block.part(at.unwrap_or(usize::MAX), len.unwrap_or(0));
-            self.data.put(ino, Extent { start: m.file, len: m.len }, disk, part);
+            self.put(ino, Extent { start: m.file, len: m.len }, disk, part);
         }
     }
 
@@ -321,7 +318,12 @@ impl<F: Format> Fs<F> {
         if let (Some(dst), Some(src)) = (buf.get_mut(..keep), old.get(..keep)) {
             dst.copy_from_slice(src);
         }
-        self.data.put(ino, Extent { start: block, len: 1 }, disk, Slice::new(buf));
+        self.put(ino, Extent { start: block, len: 1 }, disk, Slice::new(buf));
+    }
+
+    /// Enters blocks into the data cache, dirtied by the operation that runs.
+    pub(crate) fn put(&mut self, ino: Ino, range: Extent, disk: u64, data: Slice) {
+        self.data.put(ino, range, (disk, data), self.meta.now);
     }
 
     /// The next data or hole at or after `offset`. `NoData` past the end, and for data when only a

@@ -8,7 +8,7 @@ use crate::fs::data_ops::fill_block;
 use crate::fs::space::File;
 use crate::fs::{Done, Fs};
 use crate::slice::Slice;
-use crate::{Attempt, Ctx, Extent, Fault, Format, IO_MAX, Ino, Refused, Site, Ticket, Wait};
+use crate::{Attempt, Ctx, Extent, Format, IO_MAX, Ino, Refused, Site, Ticket};
 use alloc::vec::Vec;
 use seawall_blockdev::PageBuf;
 
@@ -35,10 +35,7 @@ impl<F: Format> Fs<F> {
         let upto = size.min((from / bs).saturating_mul(bs).saturating_add(IO_MAX as u64));
         let start = from.div_ceil(bs);
         let range = Extent { start, len: upto.div_ceil(bs).saturating_sub(start) };
-        let room = self.data.dirty_bytes().saturating_add(upto.saturating_sub(from));
-        if self.data.dirty_bytes() > 0 && room > self.policy.flusher.limit {
-            return Err(Fault::Wait(Wait::Room));
-        }
+        self.admit_data(upto.saturating_sub(from))?;
         if upto < size {
             let space = self.look(ctx, ticket, |f, tx| f.statfs(tx))?;
             let free = space.blocks_free.saturating_mul(u64::from(space.block_size));
@@ -70,7 +67,7 @@ impl<F: Format> Fs<F> {
             let Some(disk) = m.disk else { continue };
             let len = usize::try_from(m.len.saturating_mul(bs)).unwrap_or(0);
             let zeroes = Slice::new(PageBuf::zeroed(len));
-            self.data.put(ino, Extent { start: m.file, len: m.len }, disk, zeroes);
+            self.put(ino, Extent { start: m.file, len: m.len }, disk, zeroes);
         }
         Ok(Done { value: (), after, more: upto < size })
     }

@@ -2,6 +2,7 @@
 
 use crate::fs::{Done, Fs};
 use crate::nodes::Open;
+use crate::policy::Action;
 use crate::{
     Attempt, Ctx, Event, Extent, Fault, Format, FsError, Handle, Ino, OpenFlags, Policy, Refused,
     Site, Ticket,
@@ -42,6 +43,14 @@ impl<F: Format> Fs<F> {
         let o = self.nodes.handle_mut(h).ok_or(FsError::Refused(Refused::BadHandle))?;
         o.policy = Some(p);
         Ok(())
+    }
+
+    /// True when [`crate::PlanReq::Close`] of the handle would do more than tell its errors.
+    pub fn close_acts(&self, h: Handle) -> bool {
+        self.nodes.handle(h).is_some_and(|o| {
+            let close = o.policy.as_deref().unwrap_or(&self.policy).close;
+            o.dirty && (close.data > Action::None || close.inode > Action::None)
+        })
     }
 
     /// Forgets a handle. Run `PlanReq::Close` first where a close is meant; this has no result.

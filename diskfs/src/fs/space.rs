@@ -9,8 +9,7 @@ use crate::fs::data_ops::{fill_block, may_write_at};
 use crate::fs::{Done, Fs};
 use crate::slice::Slice;
 use crate::{
-    Attempt, Attr, Ctx, Extent, Fault, Format, FsError, Handle, IO_MAX, Ino, Kind, Refused, Site,
-    Ticket, Wait,
+    Attempt, Attr, Ctx, Extent, Format, FsError, Handle, IO_MAX, Ino, Kind, Refused, Site, Ticket,
 };
 use alloc::vec::Vec;
 use seawall_blockdev::PageBuf;
@@ -123,10 +122,7 @@ impl<F: Format> Fs<F> {
             None => return Ok(Done::plain(())),
         };
         let bytes = hole.len.saturating_mul(bs);
-        let room = self.data.dirty_bytes().saturating_add(bytes);
-        if self.data.dirty_bytes() > 0 && room > self.policy.flusher.limit {
-            return Err(Fault::Wait(Wait::Room));
-        }
+        self.admit_data(bytes)?;
         let size = file.size.max(upto);
         let mut tx = self.meta.tx(ticket, ctx);
         // What lies past the old end in its block must read as zeroes now.
@@ -154,7 +150,7 @@ impl<F: Format> Fs<F> {
             let Some(disk) = m.disk else { continue };
             let len = usize::try_from(m.len.saturating_mul(bs)).unwrap_or(0);
             let zeroes = Slice::new(PageBuf::zeroed(len));
-            self.data.put(file.ino, Extent { start: m.file, len: m.len }, disk, zeroes);
+            self.put(file.ino, Extent { start: m.file, len: m.len }, disk, zeroes);
         }
         if let Some(o) = self.nodes.handle_mut(file.handle) {
             o.dirty = true;
@@ -197,7 +193,7 @@ impl<F: Format> Fs<F> {
             if let Some(part) = buf.get_mut(from..to) {
                 part.fill(0);
             }
-            self.data.put(ino, Extent { start: block, len: 1 }, disk, Slice::new(buf));
+            self.put(ino, Extent { start: block, len: 1 }, disk, Slice::new(buf));
         }
         if let Some(o) = self.nodes.handle_mut(file.handle) {
             o.dirty = true;

@@ -1,26 +1,34 @@
 //! From a request and the policy to phases.
 
 use crate::fs::Fs;
-use crate::plan::{After, Cover, Phase, Plan, PlanId, PlanReq};
-use crate::policy::{Action, CleanFsync, Policy};
-use crate::{Format, FsError, Handle, Ino, Refused, Site};
+use crate::plan::{After, BlockList, Cover, Own, Pass, Phase, Plan, PlanId, PlanReq, Reason, Walk};
+use crate::policy::{Action, CleanFsync, ClosePolicy, Policy};
+use crate::{Format, FsError, Handle, Ino, Refused, Site, Timestamp};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-fn plan(site: Site) -> Plan {
+fn plan(site: Site, reason: Reason) -> Plan {
     Plan {
         site,
+        reason,
         phases: VecDeque::new(),
         running: 0,
         wrote: Default::default(),
+        bytes: 0,
         error: None,
         handle: None,
         ino: None,
         owns_data: Vec::new(),
+        wants: None,
         whole: false,
         cleans: None,
         waited: true,
+        linger_ms: 0,
     }
+}
+
+fn fsync_site(datasync: bool) -> Site {
+    if datasync { Site::FsyncData } else { Site::FsyncMeta }
 }
 
 impl<F: Format> Fs<F> {
@@ -30,11 +38,14 @@ impl<F: Format> Fs<F> {
             PlanReq::Fsync { handle, datasync } => self.plan_fsync(handle, datasync),
             PlanReq::Close(handle) => self.plan_close(handle),
             PlanReq::Whole(site) => Ok(self.plan_whole(site, true)),
+            PlanReq::Background => Ok(self.plan_background()),
+            PlanReq::Expired { now } => Ok(self.plan_expired(now)),
             PlanReq::Room => Ok(self.plan_whole(Site::Periodic, false)),
             PlanReq::Reclaim => Ok(self.plan_reclaim()),
             PlanReq::After(after) => Ok(self.plan_after(after)),
         };
-        let p = compiled.unwrap_or_else(|e| Plan { error: Some(e), ..plan(Site::Syncfs) });
+        let p = compiled
+            .unwrap_or_else(|e| Plan { error: Some(e), ..plan(Site::Syncfs, Reason::Sync) });
         if let PlanReq::After(a) = req
             && a.indirect > 1
             && self.policy.action(Site::Indirect, true) >= Action::Fua
@@ -64,8 +75,13 @@ impl<F: Format> Fs<F> {
             || self.nodes.get(ino).is_some_and(|n| n.inode_dirty || !n.own.is_empty())
     }
 
-    fn data_phase(&self, ino: Option<Ino>) -> Phase {
-        Phase::Data { ino, cursor: (ino.unwrap_or_default(), 0), upto: self.data.now() }
+    fn data_phase(&self, only: Option<Ino>) -> Phase {
+        self.walk(only, Own::Wait, true)
+    }
+
+    fn walk(&self, only: Option<Ino>, own: Own, waits: bool) -> Phase {
+        let at = (only.unwrap_or_default(), 0);
+        Phase::Data(Walk { only, at, upto: self.data.now(), own, waits })
     }
 
     /// The inode's metadata: its epochs, or without order its own blocks.
@@ -74,8 +90,12 @@ impl<F: Format> Fs<F> {
         if self.policy.ordered() {
             return Phase::Epochs { upto: need, current: None };
         }
+        self.own_blocks(ino, true)
+    }
+
+    fn own_blocks(&self, ino: Ino, waits: bool) -> Phase {
         let list = self.nodes.get(ino).map(|n| n.own.iter().copied().collect());
-        Phase::Blocks { list: list.unwrap_or_default(), at: 0, retry: Vec::new() }
+        Phase::Blocks(BlockList { list: list.unwrap_or_default(), waits, ..Default::default() })
     }
 
     fn whole_metadata(&self) -> Phase {
@@ -83,15 +103,33 @@ impl<F: Format> Fs<F> {
         if self.policy.ordered() {
             return Phase::Epochs { upto, current: None };
         }
+        self.all_blocks(true)
+    }
+
+    /// Linux's FAT: who waits for the inode waits for its entry; the tables are only started.
+    fn starts_tables(&self) -> bool {
+        !self.policy.ordered() && self.policy.action(Site::FatTable, true) <= Action::Start
+    }
+
+    /// The inode's own blocks: those that are not the FAT's, and those that are.
+    fn own_parts(&self, ino: Ino) -> (Vec<u64>, Vec<u64>) {
+        let own = self.nodes.get(ino).map(|n| n.own.iter().copied()).into_iter().flatten();
+        own.partition(|b| {
+            let newest = self.meta.cache.peek(*b).and_then(|e| e.dirty.last());
+            newest.is_none_or(|v| v.site != Site::FatTable)
+        })
+    }
+
+    fn all_blocks(&self, waits: bool) -> Phase {
         let mut list: Vec<u64> = self.meta.cache.epochs.all().map(|(_, b)| b).collect();
         list.sort_unstable();
         list.dedup();
-        Phase::Blocks { list, at: 0, retry: Vec::new() }
+        Phase::Blocks(BlockList { list, waits, ..Default::default() })
     }
 
     fn plan_fsync(&self, handle: Handle, datasync: bool) -> Result<Plan, FsError> {
-        let site = if datasync { Site::FsyncData } else { Site::FsyncMeta };
-        let mut p = plan(site);
+        let site = fsync_site(datasync);
+        let mut p = plan(site, Reason::Fsync);
         p.handle = Some(handle);
         self.add_fsync(&mut p, handle, site)?;
         Ok(p)
@@ -121,7 +159,7 @@ impl<F: Format> Fs<F> {
     }
 
     fn plan_close(&mut self, handle: Handle) -> Result<Plan, FsError> {
-        let mut p = plan(Site::Close);
+        let mut p = plan(Site::Close, Reason::Close);
         p.handle = Some(handle);
         let (ino, _, policy) = self.handle_policy(handle)?;
         let close = policy.close;
@@ -131,21 +169,84 @@ impl<F: Format> Fs<F> {
             return Ok(p);
         }
         p.ino = Some(ino);
-        if close.data > Action::None {
-            p.phases.push_back(self.data_phase(Some(ino)));
+        p.linger_ms = close.linger_ms;
+        self.add_close(&mut p, ino, close);
+        Ok(p)
+    }
+
+    /// Data, then what leads to it; each part as far as its action says.
+    fn add_close(&self, p: &mut Plan, ino: Ino, close: ClosePolicy) {
+        match close.data {
+            Action::None => {}
+            Action::Start => p.phases.push_back(self.walk(Some(ino), Own::Skip, false)),
+            Action::Submit => p.phases.push_back(self.walk(Some(ino), Own::Wait, false)),
+            _ => p.phases.push_back(self.data_phase(Some(ino))),
         }
-        if close.inode > Action::None {
-            p.phases.push_back(self.metadata_phase(ino));
+        match close.inode {
+            Action::None => {}
+            // What stands between two epochs has to be waited for: there the flusher does it.
+            Action::Start if self.policy.ordered() => {}
+            Action::Submit if self.policy.ordered() => {
+                p.phases.push_back(self.metadata_phase(ino));
+            }
+            Action::Start | Action::Submit => p.phases.push_back(self.own_blocks(ino, false)),
+            Action::Wait if self.starts_tables() => {
+                let (entry, tables) = self.own_parts(ino);
+                p.phases.push_back(Phase::Blocks(BlockList {
+                    list: entry,
+                    waits: true,
+                    ..Default::default()
+                }));
+                p.phases.push_back(Phase::Blocks(BlockList { list: tables, ..Default::default() }));
+            }
+            _ => p.phases.push_back(self.metadata_phase(ino)),
         }
         if close.data.max(close.inode) >= Action::Fua {
             let cover = Cover::Inode(ino);
             p.phases.push_back(Phase::Sync { site: Site::Close, cover, waited: false });
         }
-        Ok(p)
+    }
+
+    fn pass(&self, before: Option<Timestamp>, now: Timestamp) -> Phase {
+        let upto = if before.is_some() { self.data.now() } else { u64::MAX };
+        Phase::Flush(Pass { before, now, upto, turn: None })
+    }
+
+    fn plan_background(&mut self) -> Plan {
+        if self.is_short_of_metadata() {
+            return self.plan_whole(Site::Periodic, true);
+        }
+        let mut p = plan(Site::Periodic, Reason::Background);
+        p.waited = false;
+        p.phases.push_back(self.pass(None, self.meta.now));
+        p
+    }
+
+    /// Where epochs have an order, metadata that is too old takes all data along: what it points to
+    /// should be there, and it cannot be written in parts.
+    fn plan_expired(&mut self, now: Timestamp) -> Plan {
+        let before = now.minus_ms(self.policy.flusher.expire_ms);
+        let clean = self.meta.cache.dirty_versions() == 0;
+        // A clock that was set back says nothing about age.
+        let old = !clean && (self.meta.since <= before || self.meta.since > now);
+        if old {
+            self.meta.since = now;
+        }
+        if old && (self.policy.ordered() || self.policy.flusher.expire_ms == 0) {
+            return self.plan_whole(Site::Periodic, true);
+        }
+        let mut p = plan(Site::Periodic, Reason::Expiry);
+        p.waited = false;
+        p.phases.push_back(self.pass(Some(before), now));
+        if old {
+            p.phases.push_back(self.all_blocks(false));
+        }
+        p
     }
 
     fn plan_whole(&self, site: Site, may_sync: bool) -> Plan {
-        let mut p = plan(site);
+        let reason = if site == Site::Periodic { Reason::Expiry } else { Reason::Sync };
+        let mut p = plan(site, reason);
         p.whole = true;
         p.waited = site != Site::Periodic || !may_sync;
         p.phases.push_back(self.data_phase(None));
@@ -163,7 +264,7 @@ impl<F: Format> Fs<F> {
     }
 
     fn plan_after(&self, a: After) -> Plan {
-        let mut p = plan(a.site.unwrap_or(Site::Hypermetadata));
+        let mut p = plan(a.site.unwrap_or(Site::Hypermetadata), Reason::Fsync);
         if a.hyper {
             self.add_hyper(&mut p);
             return p;
@@ -174,7 +275,7 @@ impl<F: Format> Fs<F> {
             self.add_indirect(&mut p, ino);
         }
         if let Some((handle, datasync)) = a.fsync {
-            let site = if datasync { Site::FsyncData } else { Site::FsyncMeta };
+            let site = fsync_site(datasync);
             p.site = site;
             p.handle = Some(handle);
             if let Err(e) = self.add_fsync(&mut p, handle, site) {
@@ -208,7 +309,8 @@ impl<F: Format> Fs<F> {
         };
         let list: Vec<u64> = own.filter(is_indirect).collect();
         if !self.policy.ordered() {
-            p.phases.push_back(Phase::Blocks { list, at: 0, retry: Vec::new() });
+            let blocks = BlockList { list, waits: true, ..Default::default() };
+            p.phases.push_back(Phase::Blocks(blocks));
         }
         if action >= Action::Fua && !self.policy.ordered() {
             let site = Site::Indirect;

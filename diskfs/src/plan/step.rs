@@ -2,19 +2,19 @@
 
 use crate::epoch::Epoch;
 use crate::fs::Fs;
-use crate::plan::{Cover, IoRun, Phase, PlanId, Running, Step, StepId, Work};
-use crate::policy::{Boundary, Exclusion, OnError, OnUnsupported};
+use crate::plan::{BlockList, Cover, IoRun, Phase, PlanId, Running, Step, StepId, Verdict, Work};
+use crate::policy::{Boundary, OnError, OnUnsupported};
 use crate::slice::Slice;
-use crate::{Format, FsError, Ino, Refused, Site};
+use crate::{Format, FsError, Refused, Site};
 use alloc::format;
 use alloc::vec::Vec;
 use seawall_blockdev::{DevError, Seq, WriteFlags};
 
 /// Most pieces in one step.
-const PIECES_MAX: usize = 1024;
+pub(super) const PIECES_MAX: usize = 1024;
 
 /// What a look at the front phase gave.
-enum Look {
+pub(super) enum Look {
     Step(Step),
     /// The phase is over.
     Next,
@@ -23,7 +23,8 @@ enum Look {
 }
 
 impl<F: Format> Fs<F> {
-    /// The plan's next step, of at most `limit` bytes.
+    /// The plan's next step, of at most `limit` bytes. Asking for it says that the step before was
+    /// submitted.
     pub fn next(&mut self, id: PlanId, limit: u64) -> Step {
         loop {
             let Some(p) = self.plans.get(&id) else { return Step::Done };
@@ -35,9 +36,11 @@ impl<F: Format> Fs<F> {
                 return if idle { Step::Done } else { Step::Pending };
             };
             let look = match phase {
-                Phase::Data { ino, cursor, upto } => self.step_data(id, ino, cursor, upto, limit),
+                Phase::Data(_) | Phase::Flush(_) if self.is_stopped(id) => Look::Busy,
+                Phase::Data(w) => self.step_data(id, w, limit),
+                Phase::Flush(pass) => self.step_flush(id, pass, limit),
                 Phase::Epochs { upto, current } => self.step_epochs(id, upto, current, limit),
-                Phase::Blocks { list, at, retry } => self.step_blocks(id, &list, at, retry, limit),
+                Phase::Blocks(b) => self.step_blocks(id, b, limit),
                 Phase::Sync { site, cover, waited } => self.step_sync(id, site, cover, waited),
             };
             match look {
@@ -53,145 +56,28 @@ impl<F: Format> Fs<F> {
         }
     }
 
-    fn set_phase(&mut self, id: PlanId, phase: Phase) {
+    pub(super) fn set_phase(&mut self, id: PlanId, phase: Phase) {
         if let Some(front) = self.plans.get_mut(&id).and_then(|p| p.phases.front_mut()) {
             *front = phase;
         }
     }
 
-    fn is_idle(&self, id: PlanId) -> bool {
+    pub(super) fn is_idle(&self, id: PlanId) -> bool {
         self.plans.get(&id).is_none_or(|p| p.running == 0)
     }
 
-    fn start(&mut self, id: PlanId, work: Work) -> StepId {
+    pub(super) fn start(&mut self, id: PlanId, work: Work, waited: bool) -> StepId {
         let io = match &work {
             Work::Data(_) => Some(self.meta.pending.begin_io()),
             _ => None,
         };
         self.next_id = self.next_id.saturating_add(1);
         let step = StepId(self.next_id);
-        self.running.insert(step, Running { plan: id, work, io });
-        if let Some(p) = self.plans.get_mut(&id) {
+        self.running.insert(step, Running { plan: id, work, waited, io });
+        if let Some(p) = self.plans.get_mut(&id).filter(|_| waited) {
             p.running = p.running.saturating_add(1);
         }
         step
-    }
-
-    /// Makes the plan the writer of an inode's data, unless another is.
-    fn own_data(&mut self, id: PlanId, ino: Ino) -> bool {
-        if self.policy.exclusion == Exclusion::None {
-            return true;
-        }
-        let n = self.nodes.entry(ino);
-        match n.writer {
-            Some(w) => w == id.0,
-            None => {
-                n.writer = Some(id.0);
-                if let Some(p) = self.plans.get_mut(&id) {
-                    p.owns_data.push(ino);
-                }
-                true
-            }
-        }
-    }
-
-    fn disown_data(&mut self, id: PlanId) {
-        let owned = self.plans.get_mut(&id).map(|p| core::mem::take(&mut p.owns_data));
-        for ino in owned.unwrap_or_default() {
-            if let Some(n) = self.nodes.known(ino) {
-                n.writer = None;
-            }
-        }
-    }
-
-    fn step_data(
-        &mut self,
-        id: PlanId,
-        only: Option<Ino>,
-        (mut ino, mut from): (Ino, u64),
-        upto: u64,
-        limit: u64,
-    ) -> Look {
-        let bs = u64::from(self.geo.block_size);
-        let mut claims = Vec::new();
-        let mut bytes = 0u64;
-        let mut blocked = false;
-        while bytes < limit && claims.len() < PIECES_MAX {
-            let next = match only {
-                Some(i) => self.data.has_dirty(i, upto).then_some(i),
-                None => self.data.next_dirty(ino),
-            };
-            let Some(at) = next else { break };
-            if at != ino {
-                (ino, from) = (at, 0);
-            }
-            let wanted = self.data.has_dirty(ino, upto);
-            if wanted && self.own_data(id, ino) {
-                if let Some(c) = self.data.claim(ino, from, limit.saturating_sub(bytes), upto) {
-                    from = c.file.start.saturating_add(c.file.len);
-                    bytes = bytes.saturating_add(c.file.len.saturating_mul(bs));
-                    claims.push(c);
-                    continue;
-                }
-                blocked |= self.data.has_dirty(ino, upto);
-            } else {
-                blocked |= wanted;
-            }
-            if only.is_some() {
-                break;
-            }
-            (ino, from) = (Ino(ino.0.saturating_add(1)), 0);
-        }
-        if !claims.is_empty() {
-            self.set_phase(id, Phase::Data { ino: only, cursor: (ino, from), upto });
-            return Look::Step(self.data_step(id, claims));
-        }
-        if blocked || !self.is_idle(id) {
-            // Something is under way, here or in another plan; look again from the start then.
-            let start = only.unwrap_or_default();
-            self.set_phase(id, Phase::Data { ino: only, cursor: (start, 0), upto });
-            if !blocked || !self.is_idle(id) {
-                return Look::Pending;
-            }
-            if only.is_none() {
-                self.disown_data(id);
-            }
-            return Look::Busy;
-        }
-        if only.is_none() && self.data.next_dirty(Ino(0)).is_some_and(|i| self.any_dirty(i, upto)) {
-            self.set_phase(id, Phase::Data { ino: only, cursor: (Ino(0), 0), upto });
-            return self.step_data(id, only, (Ino(0), 0), upto, limit);
-        }
-        self.disown_data(id);
-        Look::Next
-    }
-
-    /// True when some inode from `ino` on has dirty data that a plan covers.
-    fn any_dirty(&self, ino: Ino, upto: u64) -> bool {
-        let mut at = Some(ino);
-        while let Some(i) = at {
-            if self.data.has_dirty(i, upto) {
-                return true;
-            }
-            at = self.data.next_dirty(Ino(i.0.saturating_add(1)));
-        }
-        false
-    }
-
-    fn data_step(&mut self, id: PlanId, claims: Vec<crate::data::Claim>) -> Step {
-        let bs = u64::from(self.geo.block_size);
-        let tag = Site::Data.tag();
-        let runs: Vec<IoRun> = claims
-            .iter()
-            .map(|c| IoRun { start: c.disk.saturating_mul(bs), data: c.data.clone(), tag })
-            .collect();
-        let bytes: u64 = runs.iter().map(|r| r.data.len() as u64).sum();
-        self.stats.count(Site::Data, |s| {
-            s.writes = s.writes.saturating_add(runs.len() as u64);
-            s.bytes = s.bytes.saturating_add(bytes);
-        });
-        let step = self.start(id, Work::Data(claims));
-        Step::Write { id: step, runs, flags: WriteFlags::default() }
     }
 
     /// Claims blocks and makes a step of them; `None` when none can be claimed now.
@@ -200,6 +86,7 @@ impl<F: Format> Fs<F> {
         id: PlanId,
         blocks: &[(Epoch, u64)],
         flags: WriteFlags,
+        waited: bool,
     ) -> Option<Step> {
         let bs = u64::from(self.geo.block_size);
         let mut done = Vec::new();
@@ -217,8 +104,8 @@ impl<F: Format> Fs<F> {
         if done.is_empty() {
             return None;
         }
-        let step = self.start(id, Work::Blocks(done));
-        Some(Step::Write { id: step, runs, flags })
+        let step = self.start(id, Work::Blocks(done), waited);
+        Some(Step::Write { id: step, runs, flags, waited })
     }
 
     fn take_meta(&mut self, id: PlanId) -> bool {
@@ -281,7 +168,7 @@ impl<F: Format> Fs<F> {
             .take(most.clamp(1, PIECES_MAX))
             .map(|b| (e, b))
             .collect();
-        match self.block_step(id, &list, flags) {
+        match self.block_step(id, &list, flags, true) {
             Some(step) => Look::Step(step),
             None if self.is_idle(id) => Look::Busy,
             None => Look::Pending,
@@ -314,51 +201,44 @@ impl<F: Format> Fs<F> {
         }
     }
 
-    fn step_blocks(
-        &mut self,
-        id: PlanId,
-        list: &[u64],
-        at: usize,
-        mut retry: Vec<u64>,
-        limit: u64,
-    ) -> Look {
+    fn step_blocks(&mut self, id: PlanId, mut b: BlockList, limit: u64) -> Look {
         let most = usize::try_from(limit / u64::from(self.geo.block_size)).unwrap_or(PIECES_MAX);
-        let upto = at.saturating_add(most.clamp(1, PIECES_MAX)).min(list.len());
-        let part = list.get(at..upto).unwrap_or_default();
-        if !part.is_empty() {
+        while b.at < b.list.len() {
+            let upto = b.at.saturating_add(most.clamp(1, PIECES_MAX)).min(b.list.len());
             let mut claims: Vec<(Epoch, u64)> = Vec::new();
-            for b in part {
-                let Some(v) = self.meta.cache.peek(*b).and_then(|e| e.dirty.first()) else {
+            for block in b.list.get(b.at..upto).unwrap_or_default() {
+                let Some(v) = self.meta.cache.peek(*block).and_then(|e| e.dirty.first()) else {
                     continue;
                 };
                 if v.in_flight {
-                    retry.push(*b);
+                    b.retry.push(*block);
                 } else {
-                    claims.push((v.epoch, *b));
+                    claims.push((v.epoch, *block));
                 }
             }
-            let phase = Phase::Blocks { list: list.to_vec(), at: upto, retry: retry.clone() };
-            self.set_phase(id, phase);
-            return match self.block_step(id, &claims, WriteFlags::default()) {
-                Some(step) => Look::Step(step),
-                None => self.step_blocks(id, list, upto, retry, limit),
-            };
+            b.at = upto;
+            if let Some(step) = self.block_step(id, &claims, WriteFlags::default(), b.waits) {
+                self.set_phase(id, Phase::Blocks(b));
+                return Look::Step(step);
+            }
         }
-        if !self.is_idle(id) {
-            return Look::Pending;
+        if !b.waits {
+            return Look::Next;
         }
         let in_flight = |b: &u64| {
             let e = self.meta.cache.peek(*b);
             e.is_some_and(|e| e.dirty.first().is_some_and(|v| v.in_flight))
         };
-        if retry.iter().any(in_flight) {
-            return Look::Busy;
-        }
-        if retry.is_empty() {
+        let (idle, busy) = (self.is_idle(id), b.retry.iter().any(in_flight));
+        if idle && !busy && b.retry.is_empty() {
             return Look::Next;
         }
-        self.set_phase(id, Phase::Blocks { list: retry.clone(), at: 0, retry: Vec::new() });
-        self.step_blocks(id, &retry, 0, Vec::new(), limit)
+        if idle && !busy {
+            let again = BlockList { list: core::mem::take(&mut b.retry), at: 0, ..b };
+            return self.step_blocks(id, again, limit);
+        }
+        self.set_phase(id, Phase::Blocks(b));
+        if idle { Look::Busy } else { Look::Pending }
     }
 
     /// The sequence that a Sync must reach.
@@ -405,7 +285,7 @@ impl<F: Format> Fs<F> {
         self.sync_in_flight = Some(self.marks.acked);
         self.stats.count(site, |s| s.syncs_sent = s.syncs_sent.saturating_add(1));
         let covers = self.marks.acked;
-        let step = self.start(id, Work::Sync { site, covers });
+        let step = self.start(id, Work::Sync { site, covers }, true);
         Look::Step(Step::Sync { id: step, tag: site.tag() })
     }
 
@@ -433,7 +313,7 @@ impl<F: Format> Fs<F> {
     pub fn complete(&mut self, step: StepId, result: Result<Seq, DevError>) {
         self.generation = self.generation.saturating_add(1);
         let Some(r) = self.running.remove(&step) else { return };
-        if let Some(p) = self.plans.get_mut(&r.plan) {
+        if let Some(p) = self.plans.get_mut(&r.plan).filter(|_| r.waited) {
             p.running = p.running.saturating_sub(1);
         }
         if let Some(io) = r.io {
@@ -456,7 +336,14 @@ impl<F: Format> Fs<F> {
                     Err(e) => self.sync_failed(r.plan, site, e),
                 }
             }
-            Work::Blocks(list) => self.blocks_done(r.plan, &list, result),
+            Work::Blocks(list) => {
+                if let Err(e) = result.as_ref().map_err(|e| FsError::Io(*e))
+                    && !r.waited
+                {
+                    self.tell_owners(&list, &e);
+                }
+                self.blocks_done(r.plan, &list, result);
+            }
             Work::Data(claims) => self.data_done(r.plan, &claims, result),
         }
         self.note_plan_write(r.plan, result);
@@ -468,6 +355,17 @@ impl<F: Format> Fs<F> {
             if let Some(p) = self.plans.get_mut(&id) {
                 p.wrote = p.wrote.max(seq);
             }
+        }
+    }
+
+    /// Nobody waited for these blocks: those who changed them hear of it by their handles.
+    fn tell_owners(&mut self, list: &[(Epoch, u64)], e: &FsError) {
+        let mut owners: Vec<_> =
+            list.iter().flat_map(|(_, b)| self.meta.cache.owners(*b)).collect();
+        owners.sort_unstable();
+        owners.dedup();
+        for ino in owners {
+            self.nodes.fail(ino, e);
         }
     }
 
@@ -502,6 +400,8 @@ impl<F: Format> Fs<F> {
         claims: &[crate::data::Claim],
         result: Result<Seq, DevError>,
     ) {
+        let mut told = None;
+        self.failing = result.err();
         for c in claims {
             self.data.complete(c, result.ok());
             match result {
@@ -509,7 +409,11 @@ impl<F: Format> Fs<F> {
                     let n = self.nodes.entry(c.ino);
                     n.seq = n.seq.max(seq);
                 }
-                Err(e) => self.nodes.fail(c.ino, &FsError::Io(e)),
+                Err(_) if told == Some(c.ino) => {}
+                Err(e) => {
+                    self.nodes.fail(c.ino, &FsError::Io(e));
+                    told = Some(c.ino);
+                }
             }
         }
         if let Err(e) = result {
@@ -588,17 +492,19 @@ impl<F: Format> Fs<F> {
         self.report(id, site, error, "device flush failed");
     }
 
-    /// Ends a plan and gives its verdict. A handle's unheard error is part of it.
+    /// Ends a plan and gives its verdict. A handle's unheard error is part of it. Steps that nobody
+    /// waits for may still be under way: complete them as they end.
     ///
     /// # Errors
     /// What the plan met, or what an earlier writeback of the handle's file met.
-    pub fn finish(&mut self, id: PlanId) -> Result<(), FsError> {
-        self.disown_data(id);
+    pub fn finish(&mut self, id: PlanId) -> Result<Verdict, FsError> {
+        self.let_go(id);
         self.drop_meta(id);
         self.generation = self.generation.saturating_add(1);
         let Some(p) = self.plans.remove(&id) else {
             return Err(Refused::BadHandle.into());
         };
+        self.stats.writeback.ended(&p);
         let failed = p.error.is_some();
         if p.whole && !failed {
             self.nodes.all_mut().for_each(|(_, n)| n.inode_dirty = false);
@@ -607,9 +513,11 @@ impl<F: Format> Fs<F> {
         }
         let heard = p.handle.and_then(|h| self.nodes.hear(h));
         let heard = heard.filter(|_| self.policy.on_error != OnError::Warn);
-        match p.error.or(heard) {
-            Some(e) => Err(e),
-            None => Ok(()),
+        if let Some(e) = p.error.or(heard) {
+            return Err(e);
         }
+        let in_flight = self.running.values().filter(|r| r.plan == id).count();
+        let in_flight = u32::try_from(in_flight).unwrap_or(u32::MAX);
+        Ok(Verdict { linger_ms: p.linger_ms, in_flight })
     }
 }

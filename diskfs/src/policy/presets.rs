@@ -75,7 +75,7 @@ fn hurd_vanilla() -> Policy {
     p.clean_fsync = CleanFsync::Nothing;
     p.on_unsupported = OnUnsupported::Ignore;
     p.on_error = OnError::Warn;
-    p.flusher = Flusher { interval_ms: 30_000, ..Flusher::default() };
+    p.flusher = Flusher { interval_ms: 30_000, expire_ms: 0, ..Flusher::default() };
     p
 }
 

@@ -158,7 +158,8 @@ pub struct Counters {
     pub skipped: u64,
     /// Requests of any kind that failed.
     pub errors: u64,
-    /// Read sizes: (n, count) for sizes from 2^n to 2^(n+1)-1 bytes, ascending, no zero counts.
+    /// Read sizes: (n, count) for sizes from 2^n to 2^(n+1)-1 bytes, ascending, no zero counts. n
+    /// from 128 on means something else; see [`sizes`](super::sizes).
     pub read_sizes: Vec<(u8, u64)>,
     /// Write sizes, as above.
     pub write_sizes: Vec<(u8, u64)>,

@@ -3,13 +3,14 @@
 //! With a virtual clock a request advances the clock to its completion and takes no real time; with
 //! the wall clock the caller sleeps until then. The data is the inner backend's.
 
-use super::{Backend, Submission};
-use crate::sim::{Kind, Model, Nanos, Profile, SimRequest};
+use super::{Backend, Done, Submission};
+use crate::sim::{Kind, Nanos, Profile, Queue, SEGMENT, SimRequest};
 use async_trait::async_trait;
 use seawall_blockdev::{CacheClass, Caps, DevError};
 use std::boxed::Box;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// What time a simulated device lives in.
@@ -61,12 +62,28 @@ impl Clock {
     }
 }
 
-/// A backend with the timing of a model.
+/// Who waits for a slot of the device, and who is next.
+struct Line {
+    queue: Queue,
+    /// Numbers given to submitters so far.
+    given: u64,
+    /// The number that is served.
+    serving: u64,
+}
+
+/// A backend with the timing of a model: one device, whoever submits.
+///
+/// Submitters of real time queue for the device's slots in the order they came, for each request
+/// anew, so that a long batch lets others in between. Nobody waits with the lock held: the first in
+/// line sleeps until its slot is free, the others until they are first.
 pub struct SimBackend {
     inner: Box<dyn Backend>,
-    model: Mutex<Model>,
+    line: Mutex<Line>,
+    moved: Condvar,
     clock: Clock,
     caps: Caps,
+    /// Largest request of the device, bytes.
+    largest: u64,
 }
 
 impl SimBackend {
@@ -78,32 +95,122 @@ impl SimBackend {
             _ if profile.volatile => CacheClass::Flushable,
             class => class,
         };
-        let max_io = below.max_io.min(profile.max_request);
+        let block = u64::from(below.logical.max(512));
+        let largest = (profile.request_max(SEGMENT) / block).max(1).saturating_mul(block);
+        let max_io = u32::try_from(largest).unwrap_or(u32::MAX).min(below.max_io);
         let caps = Caps { cache, max_io, fua: false, order: false, ..below };
-        Self { inner, model: Mutex::new(Model::new(profile)), clock, caps }
+        let line = Mutex::new(Line { queue: Queue::new(profile), given: 0, serving: 0 });
+        Self { inner, line, moved: Condvar::new(), clock, caps, largest: u64::from(max_io) }
     }
 
-    fn submit_model(&self, request: SimRequest) -> Nanos {
-        let mut model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
-        model.submit(self.clock.now(), request).acked
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a slot and takes it; returns when the request that came at `came` is answered.
+    /// Answers that are due meanwhile are given.
+    fn admit(&self, came: Nanos, request: SimRequest, answers: &mut Answers<'_>) -> Nanos {
+        let mut line = self.line();
+        if matches!(self.clock, Clock::Virtual(_)) {
+            return line.queue.admit(came, request).done.acked;
+        }
+        let number = line.given;
+        line.given = number.wrapping_add(1);
+        while line.serving != number {
+            let now = self.clock.now();
+            let Some(due) = answers.next_due() else {
+                line = self.moved.wait(line).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            if due <= now {
+                drop(line);
+                answers.give(&self.clock, now);
+                line = self.line();
+            } else {
+                let time = Duration::from_nanos(due.saturating_sub(now));
+                let woken = self.moved.wait_timeout(line, time);
+                line = woken.unwrap_or_else(PoisonError::into_inner).0;
+            }
+        }
+        loop {
+            // Only this thread admits now, so that the slot stays free until it comes back.
+            let at = line.queue.slot_at(came);
+            if at <= self.clock.now() {
+                break;
+            }
+            drop(line);
+            answers.give(&self.clock, at);
+            self.clock.wait_until(at);
+            line = self.line();
+        }
+        let acked = line.queue.admit(came, request).done.acked;
+        line.serving = line.serving.wrapping_add(1);
+        drop(line);
+        self.moved.notify_all();
+        acked
+    }
+}
+
+/// Requests of a batch that have a time at which they end, in the order of these.
+struct Answers<'a> {
+    /// When, and how many requests of the batch have ended then.
+    due: VecDeque<(Nanos, usize)>,
+    /// Told of how many have ended, when they have.
+    tell: &'a mut (dyn FnMut(usize) + Send),
+}
+
+impl Answers<'_> {
+    fn next_due(&self) -> Option<Nanos> {
+        self.due.front().map(|(at, _)| *at)
+    }
+
+    /// Waits for the ends up to `until` and tells of each.
+    fn give(&mut self, clock: &Clock, until: Nanos) {
+        while let Some((at, ended)) = self.due.front().copied().filter(|(at, _)| *at <= until) {
+            clock.wait_until(at);
+            (self.tell)(ended);
+            self.due.pop_front();
+        }
+    }
+
+    /// An answer is never before one of the same batch that came earlier.
+    fn push(&mut self, at: Nanos, ended: usize) {
+        let last = self.due.back().map_or(0, |(at, _)| *at);
+        self.due.push_back((at.max(last), ended));
     }
 }
 
 /// What the device sees of a batch: neighbours that continue each other are one request, as in the
-/// counters above it, up to the largest.
-fn requests(batch: &[Submission<'_>], max_io: u32) -> impl Iterator<Item = SimRequest> {
+/// counters above it, up to the largest; a longer one is several. With each comes how many of the
+/// batch are over when it is.
+fn requests(batch: &[Submission<'_>], largest: u64) -> impl Iterator<Item = (SimRequest, usize)> {
     let mut items = batch.iter().map(|s| (s.op.is_write(), s.op.run())).peekable();
+    let mut rest: Option<SimRequest> = None;
+    let mut taken = 0usize;
     core::iter::from_fn(move || {
-        let (write, mut run) = items.next()?;
-        while let Some((_, more)) = items.next_if(|(also, next)| {
-            *also == write
-                && run.end() == Some(next.start)
-                && run.len.saturating_add(next.len) <= u64::from(max_io)
+        let mut request = match rest.take() {
+            Some(request) => request,
+            None => {
+                let (write, run) = items.next()?;
+                taken = taken.saturating_add(1);
+                let kind = if write { Kind::Write } else { Kind::Read };
+                SimRequest { kind, start: run.start, len: run.len }
+            }
+        };
+        while let Some((_, more)) = items.next_if(|(write, next)| {
+            *write == (request.kind == Kind::Write)
+                && request.start.checked_add(request.len) == Some(next.start)
+                && request.len.saturating_add(next.len) <= largest
         }) {
-            run.len = run.len.saturating_add(more.len);
+            taken = taken.saturating_add(1);
+            request.len = request.len.saturating_add(more.len);
         }
-        let kind = if write { Kind::Write } else { Kind::Read };
-        Some(SimRequest { kind, start: run.start, len: run.len })
+        if request.len <= largest {
+            return Some((request, taken));
+        }
+        let start = request.start.saturating_add(largest);
+        rest = Some(SimRequest { start, len: request.len.saturating_sub(largest), ..request });
+        Some((SimRequest { len: largest, ..request }, taken.saturating_sub(1)))
     })
 }
 
@@ -118,18 +225,39 @@ impl Backend for SimBackend {
     }
 
     async fn submit(&self, batch: &mut [Submission<'_>]) {
-        let until = requests(batch, self.caps.max_io)
-            .map(|request| self.submit_model(request))
-            .max()
-            .unwrap_or(0);
+        self.submit_each(batch, &mut |_, _| {}).await;
+    }
+
+    async fn submit_each(&self, batch: &mut [Submission<'_>], done: &mut Done<'_>) {
+        // Taken before the data moves: what that takes is part of the device's time, not on top.
+        let came = self.clock.now();
         self.inner.submit(batch).await;
-        self.clock.wait_until(until);
+        let batch = &*batch;
+        let mut told = 0usize;
+        let mut tell = |ended: usize| {
+            while let Some(s) = batch.get(told).filter(|_| told < ended) {
+                done(told, s);
+                told = told.saturating_add(1);
+            }
+        };
+        let mut answers = Answers { due: VecDeque::new(), tell: &mut tell };
+        for (request, ended) in requests(batch, self.largest) {
+            let acked = self.admit(came, request, &mut answers);
+            answers.push(acked, ended);
+        }
+        answers.give(&self.clock, Nanos::MAX);
+        (answers.tell)(batch.len());
+    }
+
+    fn is_paced(&self) -> bool {
+        matches!(self.clock, Clock::Wall(_))
     }
 
     async fn flush(&self) -> Result<(), DevError> {
-        let acked = self.submit_model(SimRequest { kind: Kind::Flush, start: 0, len: 0 });
+        let came = self.clock.now();
         let result = self.inner.flush().await;
-        self.clock.wait_until(acked);
+        let mut answers = Answers { due: VecDeque::new(), tell: &mut |_| {} };
+        self.clock.wait_until(self.admit(came, SimRequest::flush(), &mut answers));
         result
     }
 
@@ -139,18 +267,5 @@ impl Backend for SimBackend {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::backend::BackendOp;
-    use std::vec::Vec;
-
-    #[test]
-    fn neighbours_are_one_request_up_to_the_largest() {
-        let bytes = [0u8; 4096];
-        let write = |start| Submission::new(BackendOp::Write { start, buf: &bytes, fua: false });
-        let batch = [write(0), write(4096), write(8192), write(20480), write(24576)];
-        let sizes = |max| requests(&batch, max).map(|r| (r.start, r.len)).collect::<Vec<_>>();
-        assert_eq!(sizes(1 << 20), [(0, 12288), (20480, 8192)]);
-        assert_eq!(sizes(8192), [(0, 8192), (8192, 4096), (20480, 8192)]);
-    }
-}
+#[path = "sim_tests.rs"]
+mod tests;

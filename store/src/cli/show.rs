@@ -1,10 +1,10 @@
 //! Texts of `info` and `stats`.
 
 use super::parts::{self, TableText};
-use crate::name::{AnyStore, format_size};
+use crate::name::{AnyStore, format_size, profile_of};
 use core::fmt::Write;
 use seawall_blockdev::{BlockDev, CacheClass};
-use seawall_ipc::storeproto::{Counters, Lost, Stats};
+use seawall_ipc::storeproto::{Counters, Lost, Stats, sizes};
 use std::format;
 use std::string::{String, ToString};
 use std::vec::Vec;
@@ -15,6 +15,8 @@ pub(super) struct InfoText {
     store: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     served: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device_model: Option<String>,
     size: u64,
     logical: u32,
     physical: u32,
@@ -44,9 +46,12 @@ pub(super) fn info_of(name: &str, store: &mut AnyStore, in_use: bool) -> InfoTex
     };
     let caps = store.caps();
     let seqs = store.seqs();
+    let served = store.served_name();
+    let model = profile_of(served.as_deref().unwrap_or(name));
     InfoText {
         store: name.to_string(),
-        served: store.served_name(),
+        served,
+        device_model: model.map(|p| format!("{}: {}", p.name, p.about)),
         size: caps.size,
         logical: caps.logical,
         physical: caps.physical,
@@ -79,6 +84,9 @@ pub(super) fn info(i: &InfoText) -> String {
     rows.push(("store", i.store.clone()));
     if let Some(served) = &i.served {
         rows.push(("serves", served.clone()));
+    }
+    if let Some(model) = &i.device_model {
+        rows.push(("device model", model.clone()));
     }
     rows.push(("size", format!("{} ({} bytes)", format_size(i.size), i.size)));
     rows.push(("block", format!("{} logical, {} physical", size(i.logical), size(i.physical))));
@@ -154,13 +162,15 @@ fn histogram(out: &mut String, what: &str, sizes: &[(u8, u64)]) {
     if sizes.is_empty() {
         return;
     }
-    let buckets: Vec<String> = sizes
-        .iter()
-        .map(|(log, count)| {
-            format!("{}: {count}", format_size(1u64.checked_shl(u32::from(*log)).unwrap_or(0)))
-        })
+    let buckets: Vec<String> = sizes::edges(sizes)
+        .into_iter()
+        .map(|(edge, count)| format!("{}: {count}", format_size(edge)))
         .collect();
-    let _a_string_takes_everything = writeln!(out, "  {what} {}", buckets.join(", "));
+    let (large, bytes) = sizes::large(sizes);
+    let from = format_size(sizes::LARGE);
+    let (list, bytes) = (buckets.join(", "), format_size(bytes));
+    let _a_string_takes_everything =
+        writeln!(out, "  {what} {list}; of {from} and more: {large} ({bytes})");
 }
 
 /// What a cleared fault gave up: a line of counts, then offset and length of each run.

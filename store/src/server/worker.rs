@@ -97,6 +97,15 @@ fn execute(
     let Admitted { placed, late, closing } = admit(hub, id, items, &mut effects);
     // A SYNC among these must not wait for the batch: its flush may start now.
     let mut own = hub.spread(id, &mut effects);
+    if hub.backend().is_paced() && late.is_empty() && !placed.is_empty() {
+        answer(link, &own, &[])?;
+        let gone = run_paced(hub, link, id, &placed, arena)?;
+        return match closing {
+            _ if gone => Err(End::Gone),
+            Some(reason) => Err(End::Closed(reason)),
+            None => Ok(()),
+        };
+    }
     let results = run_jobs(hub, &placed, arena);
     let mut replies = Vec::with_capacity(placed.len());
     if !placed.is_empty() {
@@ -166,6 +175,56 @@ fn run_jobs(hub: &Hub, placed: &[Placed], arena: &mut PageBuf) -> Vec<Result<(),
     if placed.is_empty() {
         return Vec::new();
     }
+    let mut batch = submissions(placed, arena);
+    block_on(hub.backend().submit(&mut batch));
+    batch.iter().map(|s| s.result).collect()
+}
+
+/// The same on a backend that takes its time for each: each is answered when it is over. True when
+/// the backend is gone.
+fn run_paced(
+    hub: &Arc<Hub>,
+    link: &Arc<Link>,
+    id: SessionId,
+    placed: &[Placed],
+    arena: &mut PageBuf,
+) -> Result<bool, End> {
+    let mut batch = submissions(placed, arena);
+    let (mut gone, mut sent) = (false, Ok(()));
+    let mut done = |i: usize, s: &Submission<'_>| {
+        let Some(p) = placed.get(i) else { return };
+        let mut effects = Vec::new();
+        let reply = hub.core().job_done(&p.job, s.result, &mut effects);
+        let own = hub.spread(id, &mut effects);
+        let payload: &[u8] = match (&s.op, s.result) {
+            (BackendOp::Read { buf, .. }, Ok(())) => buf,
+            _ => &[],
+        };
+        gone |= s.result == Err(DevError::Gone);
+        if sent.is_ok() {
+            sent = answer(link, &own, &[(reply, payload)]);
+        }
+    };
+    block_on(hub.backend().submit_each(&mut batch, &mut done));
+    sent.map(|()| gone)
+}
+
+/// Sends replies of the session's own, then those of jobs with what they read.
+fn answer(link: &Arc<Link>, own: &[OwnReply], jobs: &[(Reply, &[u8])]) -> Result<(), End> {
+    let mut gather = Gather::new(DIALECT);
+    for o in own {
+        match &o.fd {
+            Some(fd) => link.send_fd(&o.reply, fd.as_fd()).map_err(End::Send)?,
+            None => gather.message_with_body(&o.reply, &o.body),
+        }
+    }
+    for (reply, payload) in jobs {
+        gather.message_with_payload(reply, [*payload]);
+    }
+    link.send(gather).map_err(End::Send)
+}
+
+fn submissions<'a>(placed: &[Placed], arena: &'a mut PageBuf) -> Vec<Submission<'a>> {
     let mut batch = Vec::with_capacity(placed.len());
     let mut rest: &mut [u8] = arena;
     let mut at = 0usize;
@@ -187,8 +246,7 @@ fn run_jobs(hub: &Hub, placed: &[Placed], arena: &mut PageBuf) -> Vec<Result<(),
         };
         batch.push(Submission::new(op));
     }
-    block_on(hub.backend().submit(&mut batch));
-    batch.iter().map(|s| s.result).collect()
+    batch
 }
 
 /// A reply with a control body or a descriptor, for this session.

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use seawall_blockdev::DevError;
 use seawall_diskfs::driver::Host;
-use seawall_diskfs::{Format, FsError, Handle};
+use seawall_diskfs::{Format, FsError, Handle, OpenFlags};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -51,6 +51,8 @@ pub(super) struct Mounted<F: Format> {
     /// Pages that the kernel sent and that could not be written since the last flush. It tells the
     /// file's own fsync; whoever syncs everything must hear of them too.
     pub(super) refused: Arc<AtomicU64>,
+    /// The kernel keeps what is written, and sends it later.
+    pub(super) deferred: bool,
     pub(super) dir: PathBuf,
     pub(super) dev: Arc<AtomicU64>,
     pub(super) end: Arc<Ended>,
@@ -85,16 +87,18 @@ impl<F: Format> Mounted<F> {
     }
 
     /// Waits until the kernel has had answers for all pages that it sends. Its syncfs(2) starts
-    /// them and, on FUSE, does not wait: a sync after it would find some of them missing. Dirty
-    /// pages belong to files that are open for writing (a mapping keeps its file open), and to have
-    /// such a file's pages invalidated waits for each.
+    /// them and, on FUSE, does not wait: a sync after it would find some of them missing. To have a
+    /// file's pages invalidated waits for each, and drops them, so it is done where there can be
+    /// dirty ones only: in files that are open for writing and, where the kernel writes through,
+    /// for reading besides, as a shared mapping that can be written needs (it keeps its file open).
     fn wait_for_pages(&self) -> std::io::Result<()> {
         let Some(engine) = self.engine.upgrade() else { return Ok(()) };
         let handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let written = engine.while_mounted(|host| {
             host.with(|fs| {
                 let of = |h: &Handle| fs.handle_info(*h).ok();
-                let written = handles.iter().filter_map(of).filter(|(_, how)| how.write);
+                let may_be_dirty = |how: &OpenFlags| how.write && (how.read || self.deferred);
+                let written = handles.iter().filter_map(of).filter(|(_, how)| may_be_dirty(how));
                 written.map(|(ino, _)| ino).collect::<BTreeSet<_>>()
             })
         });

@@ -507,7 +507,7 @@ impl<F: Format> Filesystem for Fuse<F> {
         if self.options.no_close {
             return reply.error(Errno::ENOSYS);
         }
-        answer(reply, self.with(|host| driver::run_plan(host, PlanReq::Close(Handle(fh.0)))));
+        self.close_site(Handle(fh.0), reply);
     }
 
     fn release(

@@ -1,16 +1,17 @@
 //! The engine that all sessions share, as a host of the blocking driver.
 
+use super::queue::Queue;
 use super::repeats::Repeats;
 use crate::session::Change;
 use seawall_blockdev::{
     BlockDev, Caps, DevError, ReadRun, Run, Seq, SeqState, Tag, WriteFlags, WriteRun,
 };
-use seawall_diskfs::driver::{self, Host};
-use seawall_diskfs::{Ctx, Event, Format, Fs, FsError, PlanReq, Site, Timestamp};
+use seawall_diskfs::driver::{self, Batch, Host};
+use seawall_diskfs::{Ctx, Event, Format, Fs, FsError, Timestamp};
 use seawall_store::{AnyStore, Client, LocalStore};
 use std::boxed::Box;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A store that threads share.
 pub enum Device {
@@ -68,10 +69,20 @@ impl BlockDev for &Device {
     }
 }
 
+/// How long a writer waits for others to make room before it writes back itself.
+const THROTTLE: Duration = Duration::from_millis(500);
+
+/// What Linux takes to lock 31 pages, to mark them and to put them into a request: about 0.8 us
+/// each. To sleep that long takes as long as to wake a rival does, however busy the machine is, and
+/// how far a walker comes while its rival wakes is what the race is about.
+const LOOK_UP: Duration = Duration::from_micros(25);
+
 /// What the flusher waits for.
 #[derive(Default)]
 struct Wakeup {
     wanted: bool,
+    /// It is there to be waited for.
+    runs: bool,
     stop: bool,
 }
 
@@ -100,6 +111,8 @@ pub struct Engine<F> {
     repeats: Repeats,
     /// Held for reading while operations run; holds the unmount's result once there was one.
     gate: RwLock<Option<Result<(), FsError>>>,
+    /// Writes that nobody waits for.
+    pub(super) queue: Queue,
     wakeup: Mutex<Wakeup>,
     woken: Condvar,
     front: Mutex<Option<Arc<dyn Front>>>,
@@ -116,6 +129,7 @@ impl<F: Format> Engine<F> {
             device,
             repeats: Repeats::default(),
             gate: RwLock::new(None),
+            queue: Queue::default(),
             wakeup: Mutex::default(),
             woken: Condvar::new(),
             front: Mutex::new(None),
@@ -181,13 +195,19 @@ impl<F: Format> Engine<F> {
     pub fn while_mounted<R>(&self, f: impl FnOnce(&mut EngineHost<'_, F>) -> R) -> Option<R> {
         let out = self.mounted(f)?;
         if self.lock().wants_writeback() {
-            let mut w = self.wakeup.lock().unwrap_or_else(PoisonError::into_inner);
-            // Waking is a system call, and each operation of a busy volume comes here.
-            if !core::mem::replace(&mut w.wanted, true) {
-                self.woken.notify_one();
-            }
+            self.wake_flusher();
         }
         Some(out)
+    }
+
+    /// False: there is none.
+    fn wake_flusher(&self) -> bool {
+        let mut w = self.wakeup.lock().unwrap_or_else(PoisonError::into_inner);
+        // Waking is a system call, and each operation of a busy volume comes here.
+        if !core::mem::replace(&mut w.wanted, true) {
+            self.woken.notify_one();
+        }
+        w.runs
     }
 
     /// Runs something and logs what a person should hear of.
@@ -244,22 +264,21 @@ impl<F: Format> Engine<F> {
         done
     }
 
-    /// The flusher's life: a pass at each interval of the policy, or when there is enough to write.
+    /// The flusher's life: what is old at each interval of the policy, and what is too much as soon
+    /// as it is.
     pub(super) fn flush_until_stopped(&self) {
+        let interval = || Duration::from_millis(self.lock().policy().flusher.interval_ms.max(1));
         let mut failed = false;
+        let mut tick = Instant::now() + interval();
         loop {
-            let interval = self.lock().policy().flusher.interval_ms.max(1);
-            if self.wait_for_flush(Duration::from_millis(interval), failed) {
+            if self.wait_for_flush(tick.saturating_duration_since(Instant::now()), failed) {
                 return;
             }
-            // The next request wakes the flusher again if one pass was not enough.
-            let pass = self.mounted(|host| {
-                if host.with(|fs| !fs.is_dirty()) {
-                    return Ok(());
-                }
-                driver::run_plan(host, PlanReq::Whole(Site::Periodic))
-            });
-            match pass {
+            let ticks = Instant::now() >= tick;
+            if ticks {
+                tick = Instant::now() + interval();
+            }
+            match self.pass(ticks.then(now)) {
                 None => return,
                 Some(Ok(())) => failed = false,
                 Some(Err(e)) => {
@@ -267,13 +286,31 @@ impl<F: Format> Engine<F> {
                     failed = true;
                 }
             }
+            if !failed && self.lock().wants_writeback() {
+                self.wake_flusher();
+            }
         }
+    }
+
+    /// One pass, if there is anything to do. `None`: nothing is mounted any more.
+    fn pass(&self, tick: Option<Timestamp>) -> Option<Result<(), FsError>> {
+        self.mounted(|host| {
+            let Some(req) = host.with(|fs| fs.flusher_request(tick)) else { return Ok(()) };
+            let start = Instant::now();
+            let done = driver::run_plan(host, req);
+            let ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+            host.with(|fs| {
+                fs.note_pass(ms);
+                done.and(fs.failing().map_or(Ok(()), |e| Err(FsError::Io(e))))
+            })
+        })
     }
 
     /// True when the flusher is to end. After a failed pass only the interval counts, so that a
     /// dead store is not asked again at every request.
     fn wait_for_flush(&self, interval: Duration, failed: bool) -> bool {
-        let guard = self.wakeup.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = self.wakeup.lock().unwrap_or_else(PoisonError::into_inner);
+        guard.runs = true;
         let idle = |w: &mut Wakeup| !w.stop && (failed || !w.wanted);
         let (mut w, _) = self
             .woken
@@ -285,7 +322,7 @@ impl<F: Format> Engine<F> {
 
     pub(super) fn stop_flusher(&self) {
         let mut w = self.wakeup.lock().unwrap_or_else(PoisonError::into_inner);
-        w.stop = true;
+        (w.stop, w.runs) = (true, false);
         self.woken.notify_all();
     }
 }
@@ -320,6 +357,32 @@ impl<'e, F: Format> Host for EngineHost<'e, F> {
 
     fn wake(&mut self) {
         self.engine.changed.notify_all();
+    }
+
+    fn submit(&mut self, batch: Batch) -> Option<Batch> {
+        self.engine.queue.submit(batch)
+    }
+
+    fn looked_up(&mut self) {
+        std::thread::sleep(LOOK_UP);
+    }
+
+    /// The flusher makes room. A store that fails would have its writers wait for ever, and so
+    /// would an unmount that waits for them: they write back themselves then, and hear of errors.
+    fn throttle(&mut self, seen: u64) -> bool {
+        let failing = self.engine.lock().failing().is_some();
+        if failing || !self.engine.wake_flusher() {
+            return false;
+        }
+        let start = Instant::now();
+        let fs = self.engine.lock();
+        let (mut fs, late) = self
+            .engine
+            .changed
+            .wait_timeout_while(fs, THROTTLE, |fs| fs.generation() == seen)
+            .unwrap_or_else(PoisonError::into_inner);
+        fs.note_throttled(u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX));
+        !late.timed_out()
     }
 
     fn trouble(&mut self) -> Option<DevError> {

@@ -2,6 +2,7 @@
 
 use super::engine::{Device, Engine};
 use super::flusher::Flusher;
+use super::queue::Writers;
 use super::worker::{End, serve as serve_session};
 use crate::fuse;
 use crate::protocol::limit;
@@ -108,6 +109,7 @@ pub fn serve<F: Format>(
     let engine = Arc::new(Engine::new(fs, device));
     engine.check().map_err(ServeError::Mount)?;
     engine.recover();
+    let writers = Writers::start(&engine).map_err(system("start the writers"))?;
     let flusher = Flusher::start(&engine).map_err(system("start the flusher"))?;
     let (stop, stopped) = mpsc::unbounded_channel();
     let (sockets, ended) = (Mutex::default(), Condvar::new());
@@ -137,6 +139,7 @@ pub fn serve<F: Format>(
         }
     };
     drop(flusher);
+    drop(writers);
     hub.end_sessions();
     result.map_err(ServeError::Unmount)
 }

@@ -119,6 +119,7 @@ fn run<F: Format>(
         while todo.len() > 0 {
             let (answers, stop) = execute(engine, session, &mut todo);
             engine.announce(&session.take_changes());
+            linger(session.take_linger());
             if let Some(request) = stop {
                 return shut_down(engine, socket, session, &request, &answers);
             }
@@ -174,6 +175,13 @@ fn execute<F: Format>(
         }
         (answers, None)
     })
+}
+
+/// Linux's FAT sleeps at the end of a close that flushed.
+pub(crate) fn linger(ms: u32) {
+    if ms > 0 {
+        std::thread::sleep(std::time::Duration::from_millis(ms.into()));
+    }
 }
 
 /// What only the server's operator can do something about goes to its log.

@@ -196,6 +196,9 @@ fn text(p: &Policy) -> String {
         line(site.name(), format!("{:?}{when}", s.action));
     }
     line("close", format!("data {:?}, inode {:?}", p.close.data, p.close.inode));
+    if p.close.linger_ms > 0 {
+        line("close_linger", format!("{} ms", p.close.linger_ms));
+    }
     line("boundary", format!("{:?}", p.boundary));
     line("reuse", format!("{:?}", p.reuse));
     line("waited", format!("{:?}", p.waited));
@@ -203,7 +206,10 @@ fn text(p: &Policy) -> String {
     line("on_unsupported", format!("{:?}", p.on_unsupported));
     line("on_error", format!("{:?}", p.on_error));
     line("clean_fsync", format!("{:?}", p.clean_fsync));
-    line("flusher", format!("every {} ms", p.flusher.interval_ms));
+    let f = p.flusher;
+    line("flusher", format!("every {} ms, {} ms old", f.interval_ms, f.expire_ms));
+    line("flusher_bytes", format!("above {}, at most {}", f.background, f.limit));
+    line("flusher_request", format!("{}, {} a turn", f.max_request, f.chunk));
     out
 }
 
@@ -224,6 +230,7 @@ fn stats<F: Format>(fs: &Fs<F>) -> StatsReply {
         })
         .collect();
     let ((meta, data), sizes) = (fs.memory(), fs.cache_sizes());
+    let w = s.writeback;
     let counter = |name: &str, value: u64| Counter { name: name.to_string(), value };
     StatsReply {
         policy: fs.policy().name.clone(),
@@ -241,6 +248,17 @@ fn stats<F: Format>(fs: &Fs<F>) -> StatsReply {
             counter("blocks given to files", s.file_blocks),
             counter("runs they came in", s.file_runs),
             counter("bytes discarded", s.discarded_bytes),
+            counter("flusher's passes", w.passes),
+            counter("flusher's last pass, bytes", w.pass_bytes),
+            counter("flusher's last pass, ms", w.last_pass_ms),
+            counter("written for the threshold, bytes", w.background_bytes),
+            counter("written for age, bytes", w.expiry_bytes),
+            counter("written by closes, bytes", w.close_bytes),
+            counter("written by fsync, bytes", w.fsync_bytes),
+            counter("written by sync, bytes", w.sync_bytes),
+            counter("inodes left to their owners", w.skipped),
+            counter("writers throttled", w.throttled),
+            counter("writers throttled, ms", w.throttled_ms),
             counter("dirty data bytes", s.dirty_bytes),
             counter("dirty blocks", s.dirty_blocks),
             counter("metadata cache bytes", meta as u64),

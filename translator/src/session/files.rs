@@ -93,11 +93,17 @@ impl Session {
 
     pub(super) fn close<H: Host>(&mut self, host: &mut H, ctx: &Ctx, fid: u32) -> Result<Made> {
         let Some(handle) = self.fids.remove(fid)?.handle else { return Ok(Made::default()) };
-        let closed = driver::run_plan(host, PlanReq::Close(handle));
+        let closed = driver::verdict(host, PlanReq::Close(handle));
         host.with(|fs| fs.clunk(handle));
         super::reap(host, ctx);
-        closed?;
+        self.linger_ms = self.linger_ms.max(closed?.linger_ms);
         Ok(Made::default())
+    }
+
+    /// How long the answers are to be held back, milliseconds: closes that flushed last as long as
+    /// the policy says. The host waits, with nothing locked.
+    pub fn take_linger(&mut self) -> u32 {
+        core::mem::take(&mut self.linger_ms)
     }
 
     pub(super) fn clunk<H: Host>(&mut self, host: &mut H, ctx: &Ctx, fid: u32) -> Result<Made> {
