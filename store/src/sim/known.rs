@@ -59,12 +59,13 @@ pub const QEMU_SSD: Profile = {
 };
 
 /// The cheap stick. 37 ms a write command, whatever its size, is what makes small requests dear;
-/// no penalty for interleaving is needed. It has no cache; a flush is guessed to cost 1 ms, a
-/// command that programs nothing. A 4 KiB write costs about 23 ms on the real one: one more
+/// no penalty for interleaving is needed. It has no cache; a flush and a read are guessed to cost 1
+/// ms, commands that program nothing. A 4 KiB write costs about 23 ms on the real one: one more
 /// parameter would say so.
 pub const PNY32: Profile = {
     let about = "PNY 32 GB USB stick, the cheap one of the FAT thread";
     let mut p = drive(("pny32", about), 59 * MB, 37 * MS, MIB, 2);
+    p.read_command = MS;
     p.flush_command = MS;
     p
 };
