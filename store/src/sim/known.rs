@@ -130,7 +130,7 @@ pub const EVO870_UAS: Profile = {
 ///   (255), 1.9 GB (251) and 3.6 GB (322) of fast room when they began.
 /// * So room comes back between runs. How long the pauses were is not known: 100 MB/s, which is
 ///   2 GB in 20 s, is a guess.
-/// * Files of 1 MiB: wait1 takes 3.9 ms longer than stock (9.28 and 9.61 MB/s); 2.9 ms are data, the
+/// * Files of 1 MiB: wait1 takes 3.9 ms longer than stock (9.28 and 9.61 MB/s); 2.9 ms are data,
 ///   two or three commands of the tables about 0.3, the rest is put down as 0.7 ms after a pause.
 ///
 /// Largest request, slots and the flush (0.5 ms) are guesses.
