@@ -59,12 +59,13 @@ pub const QEMU_SSD: Profile = {
 };
 
 /// The cheap stick. 37 ms a write command, whatever its size, is what makes small requests dear;
-/// no penalty for interleaving is needed. It has no cache; a flush is guessed to cost 1 ms, a
-/// command that programs nothing. A 4 KiB write costs about 23 ms on the real one: one more
+/// no penalty for interleaving is needed. It has no cache; a flush and a read are guessed to cost 1
+/// ms, commands that program nothing. A 4 KiB write costs about 23 ms on the real one: one more
 /// parameter would say so.
 pub const PNY32: Profile = {
     let about = "PNY 32 GB USB stick, the cheap one of the FAT thread";
     let mut p = drive(("pny32", about), 59 * MB, 37 * MS, MIB, 2);
+    p.read_command = MS;
     p.flush_command = MS;
     p
 };
@@ -129,7 +130,7 @@ pub const EVO870_UAS: Profile = {
 ///   (255), 1.9 GB (251) and 3.6 GB (322) of fast room when they began.
 /// * So room comes back between runs. How long the pauses were is not known: 100 MB/s, which is
 ///   2 GB in 20 s, is a guess.
-/// * Files of 1 MiB: wait1 takes 3.9 ms longer than stock (9.28 and 9.61 MB/s); 2.9 ms are data, the
+/// * Files of 1 MiB: wait1 takes 3.9 ms longer than stock (9.28 and 9.61 MB/s); 2.9 ms are data,
 ///   two or three commands of the tables about 0.3, the rest is put down as 0.7 ms after a pause.
 ///
 /// Largest request, slots and the flush (0.5 ms) are guesses.

@@ -39,9 +39,9 @@ fn a_command_and_its_bytes() {
     // The medium is serial: the second starts when the first is over, a read as well.
     let second = model.submit(MS, SimRequest::write(0, 0));
     assert_eq!(second.acked, 91_772_474);
-    assert_eq!(model.submit(MS, SimRequest::read(0, 0)).acked, 128_772_474);
-    assert_eq!(model.submit(MS, SimRequest::flush()).acked, 129_772_474);
-    assert_eq!(model.idle_at(), 129_772_474);
+    assert_eq!(model.submit(MS, SimRequest::read(0, 0)).acked, 92_772_474);
+    assert_eq!(model.submit(MS, SimRequest::flush()).acked, 93_772_474);
+    assert_eq!(model.idle_at(), 93_772_474);
 }
 
 #[test]

@@ -43,7 +43,8 @@ pub(super) fn words(group: &[&MountRow]) -> Vec<String> {
     };
     out.push(format!(
         "Syncs: site sent/merged/skipped; at end sent ones only. flushes: of the device, during \
-         the work. x ms: {how}. Calls: p50/p99. dirty: file data in the server when the work returned."
+         the work. x ms: {how}. Calls: p50/p99. dirty: file data in the server when \
+         the work returned."
     ));
     for r in group.iter().filter(|r| r.policy != base.policy) {
         out.push(difference(r, base));
@@ -97,8 +98,8 @@ fn thread(r: &MountRow, base: &MountRow) -> Option<String> {
     let more = signed(r.during.store.flushes, base.during.store.flushes);
     let at_thread = more as f64 * THREAD_FLUSH;
     let mut line = format!(
-        "  thread, {name}: {without:.2} s to {with:.2} s, {seen:+.2} s. These {more:+} flushes at its \
-         0.5 ms are {at_thread:+.3} s"
+        "  thread, {name}: {without:.2} s to {with:.2} s, {seen:+.2} s. These {more:+} flushes at \
+         its 0.5 ms are {at_thread:+.3} s"
     );
     if needed <= 0.0 {
         line += ", and it saw the run get faster: noise";
