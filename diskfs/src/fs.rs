@@ -13,7 +13,7 @@ use crate::hash::HashMap;
 use crate::memo::Memo;
 use crate::nodes::Nodes;
 use crate::pending::Pending;
-use crate::plan::{After, Plan, PlanId, Running, StepId};
+use crate::plan::{After, Plan, PlanId, Running, StepId, Walkers};
 use crate::policy::{Action, OnError, OnUnsupported, Reuse};
 use crate::runs::RunCache;
 use crate::sizes::CacheSizes;
@@ -219,18 +219,7 @@ pub struct Fs<F> {
     /// Why the last write that failed did.
     pub(crate) write_error: Option<DevError>,
     pub(crate) orphans: BTreeSet<Ino>,
-    /// The plan whose walker has the filesystem's turn, and in which inode; see
-    /// [`crate::policy::Exclusion::Global`].
-    pub(crate) turn: Option<(PlanId, Ino)>,
-    pub(crate) turn_wanted: BTreeSet<PlanId>,
-    /// Walkers whose request the device is taking, and in which inode: their rivals wait.
-    pub(crate) stopped: BTreeMap<PlanId, Ino>,
-    /// The inode with which the flusher goes on.
-    pub(crate) flush_from: Ino,
-    /// Bytes that a writer waits to put into the data cache.
-    pub(crate) room_wanted: u64,
-    /// Why the last write of file data failed, if it did.
-    pub(crate) failing: Option<DevError>,
+    pub(crate) walkers: Walkers,
 }
 
 /// Most events kept for a host that does not drain them.
@@ -310,12 +299,7 @@ impl<F: Format> Fs<F> {
             warned: SiteSet::default(),
             events: VecDeque::new(),
             orphans: BTreeSet::new(),
-            turn: None,
-            turn_wanted: BTreeSet::new(),
-            stopped: BTreeMap::new(),
-            flush_from: Ino(0),
-            room_wanted: 0,
-            failing: None,
+            walkers: Walkers::default(),
         })
     }
 
@@ -512,10 +496,10 @@ impl<F: Format> Fs<F> {
         let need = len.min(limit.saturating_sub(limit / 4));
         let dirty = self.data.dirty_bytes();
         if dirty > 0 && dirty.saturating_add(need) > limit {
-            self.room_wanted = self.room_wanted.max(need);
+            self.walkers.room_wanted = self.walkers.room_wanted.max(need);
             return Err(Fault::Wait(Wait::Throttle));
         }
-        self.room_wanted = 0;
+        self.walkers.room_wanted = 0;
         Ok(())
     }
 

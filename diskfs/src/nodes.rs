@@ -223,6 +223,13 @@ impl Nodes {
         n.error = Some(e.clone());
     }
 
+    /// A caller hears of the inode's error without a handle of it.
+    pub(crate) fn told(&mut self, ino: Ino) {
+        if let Some(n) = self.map.get_mut(&ino) {
+            n.heard = n.errors;
+        }
+    }
+
     /// The error that the handle has not heard yet, if any; it has heard it now.
     pub(crate) fn hear(&mut self, h: Handle) -> Option<FsError> {
         let o = self.handles.get_mut(&h)?;

@@ -15,9 +15,9 @@ use crate::data::Claim;
 use crate::epoch::Epoch;
 use crate::slice::Slice;
 use crate::{FsError, Handle, Ino, Site, SiteSet, Timestamp};
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
-use seawall_blockdev::{Seq, Tag, WriteFlags};
+use seawall_blockdev::{DevError, Seq, Tag, WriteFlags};
 
 mod compile;
 mod flush;
@@ -172,6 +172,23 @@ pub(crate) enum Own {
     Wait,
     /// Leaves it alone: not a full sync, in the words of `exclusion`.
     Skip,
+}
+
+/// What walkers know of each other.
+#[derive(Debug, Default)]
+pub(crate) struct Walkers {
+    /// The plan whose walker has the filesystem's turn, and in which inode; see
+    /// [`crate::policy::Exclusion::Global`].
+    pub(crate) turn: Option<(PlanId, Ino)>,
+    pub(crate) turn_wanted: BTreeSet<PlanId>,
+    /// Walkers whose request the device is taking, and in which inode: their rivals wait.
+    pub(crate) stopped: BTreeMap<PlanId, Ino>,
+    /// The inode with which the flusher goes on.
+    pub(crate) flush_from: Ino,
+    /// Bytes that a writer waits to put into the data cache.
+    pub(crate) room_wanted: u64,
+    /// Why the last write of file data failed, if it did.
+    pub(crate) failing: Option<DevError>,
 }
 
 /// A walk over dirty data of one inode, or of all.

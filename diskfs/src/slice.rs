@@ -44,7 +44,7 @@ impl Slice {
     /// The same bytes in a buffer of their own, when the one they are in is much larger: a small
     /// rest must not hold the memory of all that was overwritten around it.
     pub(crate) fn compact(self) -> Self {
-        if self.is_empty() || self.buf.len() / 4 < self.len {
+        if self.is_empty() || self.buf.len() / 16 < self.len {
             return self;
         }
         PageBuf::try_zeroed(self.len).map_or(self.clone(), |mut buf| {

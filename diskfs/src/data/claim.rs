@@ -41,7 +41,19 @@ impl DataCache {
         let most = (limit / self.block_size).max(1);
         let (start, at, len) = self.files.get(&ino)?.lowest(from, upto)?;
         let len = len.min(most);
-        let p = self.files.get_mut(&ino)?.remove(start)?;
+        let f = self.files.get_mut(&ino)?;
+        if let Some(p) = f.pieces.get_mut(&start).filter(|p| at == start && len == p.blocks) {
+            // All of a piece, the usual case, stays where it is.
+            p.state = State::Busy;
+            let claim =
+                Claim { ino, file: Extent { start, len }, disk: p.disk, data: p.data.clone() };
+            f.dirty.remove(&start);
+            f.in_flight.insert(start, Flight { len, born: p.born });
+            f.waiting_blocks = f.waiting_blocks.saturating_sub(len);
+            self.waiting_blocks = self.waiting_blocks.saturating_sub(len);
+            return Some(claim);
+        }
+        let p = f.remove(start)?;
         let (stop, end) = (start.saturating_add(p.blocks), at.saturating_add(len));
         let mut claim = None;
         for (a, b) in [(start, at), (at, end), (end, stop)] {

@@ -20,13 +20,13 @@ impl<F: Format> Fs<F> {
 
     /// Why the last write of file data failed, if it did: trying at once again would not help.
     pub fn failing(&self) -> Option<DevError> {
-        self.failing.filter(|_| self.data.dirty_bytes() > 0)
+        self.walkers.failing.filter(|_| self.data.dirty_bytes() > 0)
     }
 
     /// Pages that a step has do not count. Writers that wait lower the threshold.
     pub(super) fn is_above_threshold(&self) -> bool {
         let f = &self.policy.flusher;
-        let room = f.limit.saturating_sub(self.room_wanted);
+        let room = f.limit.saturating_sub(self.walkers.room_wanted);
         self.data.waiting_bytes() > f.background.min(room)
     }
 
@@ -91,8 +91,10 @@ impl<F: Format> Fs<F> {
         claims: &Claims,
         passed_over: &mut Option<Ino>,
     ) -> Option<Ino> {
-        let first =
-            self.data.next_waiting(self.flush_from).or_else(|| self.data.next_waiting(Ino(0)))?;
+        let first = self
+            .data
+            .next_waiting(self.walkers.flush_from)
+            .or_else(|| self.data.next_waiting(Ino(0)))?;
         let mut ino = first;
         loop {
             if self.is_covered(pass, ino) {
@@ -101,7 +103,7 @@ impl<F: Format> Fs<F> {
                     return None;
                 }
                 if begins.is_some() && self.own_data(id, ino, Own::Skip) {
-                    self.flush_from = Ino(ino.0.saturating_add(1));
+                    self.walkers.flush_from = Ino(ino.0.saturating_add(1));
                     return Some(ino);
                 }
                 *passed_over = Some(ino);

@@ -41,21 +41,21 @@ impl<F: Format> Fs<F> {
     /// The plan's walker stops where it is, and who races it with it. False: nobody does.
     pub(crate) fn stop_rivals(&mut self, id: PlanId) -> bool {
         let ino = self.plans.get(&id).and_then(walks).filter(|_| self.is_raced(id));
-        ino.is_some_and(|ino| self.stopped.insert(id, ino).is_none())
+        ino.is_some_and(|ino| self.walkers.stopped.insert(id, ino).is_none())
     }
 
     pub(crate) fn let_rivals_go(&mut self, id: PlanId) {
-        self.stopped.remove(&id);
+        self.walkers.stopped.remove(&id);
         self.generation = self.generation.saturating_add(1);
     }
 
     /// True while a rival of the plan has stopped.
     pub(super) fn is_stopped(&self, id: PlanId) -> bool {
-        if self.stopped.is_empty() {
+        if self.walkers.stopped.is_empty() {
             return false;
         }
         let ino = self.plans.get(&id).and_then(walks);
-        self.stopped.iter().any(|(by, of)| *by != id && Some(*of) == ino)
+        self.walkers.stopped.iter().any(|(by, of)| *by != id && Some(*of) == ino)
     }
 
     /// How much of the plan a server takes at a time: the policy's largest request, or the store's
@@ -91,9 +91,9 @@ impl<F: Format> Fs<F> {
             }
             _ => false,
         };
-        let may = match self.turn {
+        let may = match self.walkers.turn {
             Some((holder, _)) => holder == id,
-            None => !polite || self.turn_wanted.is_empty(),
+            None => !polite || self.walkers.turn_wanted.is_empty(),
         };
         if turn && !may {
             return false;
@@ -110,9 +110,9 @@ impl<F: Format> Fs<F> {
                 }
             }
         }
-        if turn && self.turn.is_none() {
-            self.turn_wanted.remove(&id);
-            self.turn = Some((id, ino));
+        if turn && self.walkers.turn.is_none() {
+            self.walkers.turn_wanted.remove(&id);
+            self.walkers.turn = Some((id, ino));
         }
         true
     }
@@ -120,8 +120,8 @@ impl<F: Format> Fs<F> {
     /// The plan waits for the inode, and perhaps for the turn: the flusher stays away from both.
     pub(super) fn want(&mut self, id: PlanId, ino: Ino) {
         self.unwant(id);
-        if self.turn.is_some_and(|(holder, _)| holder != id) {
-            self.turn_wanted.insert(id);
+        if self.walkers.turn.is_some_and(|(holder, _)| holder != id) {
+            self.walkers.turn_wanted.insert(id);
         }
         let n = self.nodes.entry(ino);
         if n.writer == Some(id.0) {
@@ -134,7 +134,7 @@ impl<F: Format> Fs<F> {
     }
 
     pub(super) fn unwant(&mut self, id: PlanId) {
-        self.turn_wanted.remove(&id);
+        self.walkers.turn_wanted.remove(&id);
         let wanted = self.plans.get_mut(&id).and_then(|p| p.wants.take());
         if let Some(n) = wanted.and_then(|ino| self.nodes.known(ino)) {
             n.waiters = n.waiters.saturating_sub(1);
@@ -165,8 +165,8 @@ impl<F: Format> Fs<F> {
 
     /// Ends the plan's turn.
     pub(super) fn end_turn(&mut self, id: PlanId) {
-        if self.turn.is_some_and(|(holder, _)| holder == id) {
-            self.turn = None;
+        if self.walkers.turn.is_some_and(|(holder, _)| holder == id) {
+            self.walkers.turn = None;
             self.generation = self.generation.saturating_add(1);
         }
     }
@@ -174,7 +174,7 @@ impl<F: Format> Fs<F> {
     /// Gives up all that the plan has and waits for.
     pub(super) fn let_go(&mut self, id: PlanId) {
         self.unwant(id);
-        self.stopped.remove(&id);
+        self.walkers.stopped.remove(&id);
         self.end_turn(id);
         self.disown(id, |_, _| true);
     }

@@ -344,7 +344,7 @@ impl<F: Format> Fs<F> {
                 }
                 self.blocks_done(r.plan, &list, result);
             }
-            Work::Data(claims) => self.data_done(r.plan, &claims, result),
+            Work::Data(claims) => self.data_done(r.plan, &claims, r.waited, result),
         }
         self.note_plan_write(r.plan, result);
     }
@@ -398,10 +398,12 @@ impl<F: Format> Fs<F> {
         &mut self,
         id: PlanId,
         claims: &[crate::data::Claim],
+        waited: bool,
         result: Result<Seq, DevError>,
     ) {
         let mut told = None;
-        self.failing = result.err();
+        let heard = waited && self.plans.get(&id).is_some_and(|p| p.waited);
+        self.walkers.failing = result.err();
         for c in claims {
             self.data.complete(c, result.ok());
             match result {
@@ -413,6 +415,9 @@ impl<F: Format> Fs<F> {
                 Err(e) => {
                     self.nodes.fail(c.ino, &FsError::Io(e));
                     told = Some(c.ino);
+                    if heard {
+                        self.nodes.told(c.ino);
+                    }
                 }
             }
         }
@@ -482,6 +487,8 @@ impl<F: Format> Fs<F> {
                 n.error = Some(error.clone());
             }
         }
+        let caller = self.plans.get(&id).filter(|p| p.waited).and_then(|p| p.ino);
+        caller.into_iter().for_each(|ino| self.nodes.told(ino));
         self.data.redo_after(durable);
         if self.meta.cache.evicted > durable || self.data.evicted > durable {
             let why = "a device flush failed and what it lost is no longer in memory";

@@ -51,7 +51,8 @@ impl<F: Format> Fs<F> {
 
     /// What the host has submitted by now, or seen written, is given up.
     fn pass_on(&mut self, id: PlanId, w: &Walk) {
-        if self.turn.is_some_and(|(p, ino)| p == id && !self.data.has_waiting(ino, w.upto)) {
+        if self.walkers.turn.is_some_and(|(p, ino)| p == id && !self.data.has_waiting(ino, w.upto))
+        {
             self.end_turn(id);
         }
         if w.only.is_none() {
@@ -105,7 +106,7 @@ impl<F: Format> Fs<F> {
 
     /// The turn of the filesystem is for one inode, and is over when that one is submitted.
     fn turn_is_elsewhere(&self, id: PlanId, ino: Ino, claims: &Claims) -> bool {
-        !claims.list.is_empty() && self.turn.is_some_and(|(p, of)| p == id && of != ino)
+        !claims.list.is_empty() && self.walkers.turn.is_some_and(|(p, of)| p == id && of != ino)
     }
 
     fn nothing_claimed(
