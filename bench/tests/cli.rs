@@ -30,7 +30,7 @@ fn mistakes_are_named_and_so_is_what_exists() {
     let run = |fs, policy, workload, device| {
         ["run", "--fs", fs, "--policy", policy, "--workload", workload, "--device", device]
     };
-    refused(&run("fat", "default", "tree", "qemu-ssd"), "ext2");
+    refused(&run("fat", "default", "tree", "qemu-ssd"), "a mount needs a STORE");
     refused(&run("ext2", "default", "cmd:true", "qemu-ssd"), "not there yet");
     refused(&run("ext2", "default", "fsync-loop", "qemu-ss"), "qemu-ssd");
     refused(&["threads", "--csv", "no/such/folder.csv"], "no/such/folder.csv");

@@ -126,6 +126,11 @@ fn interleave<F: Format>(mut r: Rig<F>, seed: u64) {
         }
     }
     end_all(&mut r, plans.into_iter().map(|(p, _)| p).collect(), &mut dice);
+    has_all(r, &files, &model);
+}
+
+/// After a last sync everything is on the disk.
+fn has_all<F: Format>(mut r: Rig<F>, files: &[(Ino, Handle)], model: &[[u8; BLOCKS as usize]]) {
     r.complete_those(|_| true);
     for _ in 0..2 {
         let sync = r.begin(PlanReq::Whole(Site::Syncfs));
