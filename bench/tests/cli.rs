@@ -31,7 +31,8 @@ fn mistakes_are_named_and_so_is_what_exists() {
         ["run", "--fs", fs, "--policy", policy, "--workload", workload, "--device", device]
     };
     refused(&run("fat", "default", "tree", "qemu-ssd"), "a mount needs a STORE");
-    refused(&run("ext2", "default", "cmd:true", "qemu-ssd"), "not there yet");
+    refused(&run("ext2", "default", "cmd:true", "qemu-ssd"), "a mount needs a STORE");
+    refused(&run("ext2", "default", "trace:x", "qemu-ssd"), "not there yet");
     refused(&run("ext2", "default", "fsync-loop", "qemu-ss"), "qemu-ssd");
     refused(&["threads", "--csv", "no/such/folder.csv"], "no/such/folder.csv");
     assert_eq!(seawall(&["threads", "--runs", "0"]).status.code(), Some(2));

@@ -2,9 +2,9 @@
 //!
 //! Windows compares long names unit by unit with a fixed upper-case table (the one that NTFS keeps
 //! in `$UpCase`). [`unit()`] follows it from `core`'s Unicode tables: a character goes to its
-//! simple upper case if that is one character whose lower case leads back, so that dotless i, long s, the
-//! micro sign and the titlecase digraphs stay themselves; final sigma goes to sigma, and Greek
-//! letters with iota subscript to their one-unit capitals. Surrogate pairs are not folded: to
+//! simple upper case if that is one character whose lower case leads back, so that dotless i, long
+//! s, the micro sign and the titlecase digraphs stay themselves; final sigma goes to sigma, and
+//! Greek letters with iota subscript to their one-unit capitals. Surrogate pairs are not folded: to
 //! Windows U+10428 and U+10400 are two files, and folding more than it does would make one of them
 //! unreachable. All that the table of Windows Vista folds is folded here into the same classes;
 //! letters that Unicode has got since (version 5.0: Georgian capitals, Cherokee, more Latin and
