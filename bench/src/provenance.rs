@@ -3,8 +3,6 @@
 use crate::place::Place;
 use serde::Serialize;
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Stdio};
 
 /// What is needed to repeat a run, or to know that it cannot be.
 #[derive(Clone, Debug, Serialize)]
@@ -51,7 +49,7 @@ impl Provenance {
         Self {
             format: 1,
             version: env!("CARGO_PKG_VERSION"),
-            commit: commit(),
+            commit: env!("SEAWALL_COMMIT").into(),
             profile: if cfg!(debug_assertions) { "debug" } else { "release" },
             seed,
             cpu,
@@ -70,23 +68,5 @@ impl Provenance {
             "seawall {} commit {} ({} build), seed {}\nhost: {}, {} cores, Linux {}",
             self.version, self.commit, self.profile, self.seed, self.cpu, self.cores, self.kernel
         )
-    }
-}
-
-/// The commit of the folder that this was built from, if it is still a repository.
-fn commit() -> String {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let git = |args: &[&str]| {
-        let mut cmd = Command::new("git");
-        cmd.args(args).current_dir(root).stdin(Stdio::null()).stderr(Stdio::null());
-        let out = cmd.output().ok().filter(|out| out.status.success())?;
-        Some(String::from_utf8_lossy(&out.stdout).trim().to_string())
-    };
-    let Some(id) = git(&["rev-parse", "--short=12", "HEAD"]).filter(|id| !id.is_empty()) else {
-        return "unknown".into();
-    };
-    match git(&["status", "--porcelain", "--untracked-files=no"]) {
-        Some(changes) if changes.is_empty() => id,
-        _ => format!("{id}-dirty"),
     }
 }

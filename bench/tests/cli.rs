@@ -35,6 +35,7 @@ fn mistakes_are_named_and_so_is_what_exists() {
     refused(&run("ext2", "default", "trace:x", "qemu-ssd"), "not there yet");
     refused(&run("ext2", "default", "fsync-loop", "qemu-ss"), "qemu-ssd");
     refused(&["threads", "--csv", "no/such/folder.csv"], "no/such/folder.csv");
+    refused(&["threads", "--csv", "x", "--html", "./x"], "cannot be one file");
     assert_eq!(seawall(&["threads", "--runs", "0"]).status.code(), Some(2));
     for verb in ["compare", "crash", "replay"] {
         refused(&[verb], "not there yet");

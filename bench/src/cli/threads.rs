@@ -4,7 +4,7 @@ use super::progress::Bar;
 use crate::job::Progress;
 use crate::provenance::Provenance;
 use crate::threads::{Options, report};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use std::fs::File;
 use std::io::Write;
@@ -32,6 +32,11 @@ pub(super) struct ThreadsArgs {
 }
 
 pub(super) fn run(args: &ThreadsArgs, verbose: u8) -> Result<ExitCode> {
+    if let (Some(csv), Some(html)) = (&args.csv, &args.html)
+        && std::path::absolute(csv)? == std::path::absolute(html)?
+    {
+        bail!("{}: --csv and --html cannot be one file", csv.display());
+    }
     // A name that cannot be written is said before the work, not after it.
     let csv = args.csv.as_deref().map(create).transpose()?;
     let html = args.html.as_deref().map(create).transpose()?;
@@ -58,12 +63,17 @@ pub(super) fn run(args: &ThreadsArgs, verbose: u8) -> Result<ExitCode> {
 
 struct Named<'a>(&'a Path, File);
 
+/// Opens it; what it has stays until there is something to put in its place.
 fn create(path: &Path) -> Result<Named<'_>> {
-    Ok(Named(path, File::create(path).with_context(|| format!("{}", path.display()))?))
+    let file = File::options().write(true).create(true).truncate(false).open(path);
+    Ok(Named(path, file.with_context(|| format!("{}", path.display()))?))
 }
 
 impl Named<'_> {
     fn write(mut self, text: &str) -> Result<()> {
-        self.1.write_all(text.as_bytes()).with_context(|| format!("{}", self.0.display()))
+        // A terminal or a pipe has no length.
+        let length = if self.1.metadata()?.is_file() { self.1.set_len(0) } else { Ok(()) };
+        let done = length.and_then(|()| self.1.write_all(text.as_bytes()));
+        done.with_context(|| format!("{}", self.0.display()))
     }
 }

@@ -207,6 +207,9 @@ fn parse_rate(text: &str) -> Result<u64, String> {
     }
     let found = units.iter().find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, *scale)));
     let rate = found.and_then(|(number, scale)| decimal(number.trim_end(), scale));
+    if rate == Some(0) {
+        return Err(format!("\"{text}\" moves nothing; without a limit it is \"none\""));
+    }
     rate.ok_or_else(|| {
         format!("\"{text}\" is not a rate; write a number with B/s, kB/s, MB/s or GB/s, or none")
     })

@@ -29,6 +29,7 @@ fn a_mistake_is_one_line_with_line_and_key() {
         ("slots = -1", "line 1: slots: invalid value"),
         ("slots = 2\nspeed = 3", "line 2: speed: unknown field `speed`, expected one of"),
         ("rate = \"59M\"", "line 1: rate: \"59M\" is not a rate"),
+        ("rate = \"0 MB/s\"", "line 1: rate: \"0 MB/s\" moves nothing"),
         ("rate = 59", "line 1: rate: invalid type: integer `59`, expected a string"),
         ("idle_wake = \"5\"", "line 1: idle_wake: \"5\" is not a time"),
         ("near = \"1.5M\"", "line 1: near: \"1.5M\" is not a size"),
