@@ -137,7 +137,8 @@ impl<F: Format> Front for Mounted<F> {
         } else {
             Ok(())
         };
-        let done = sent.and_then(|()| self.wait_for_pages());
+        // Also after an error: the answers that are still to come belong to this sync's report.
+        let done = self.wait_for_pages().and(sent);
         let refused = self.refused.swap(0, Ordering::AcqRel);
         match done {
             Ok(()) if refused == 0 => return Ok(()),
