@@ -278,13 +278,19 @@ fn walk<H: Host>(host: &mut H, id: PlanId) -> Result<(), FsError> {
                     send_from(host, id, core::mem::take(&mut open));
                 }
             }
-            _ if !open.is_empty() => send(host, core::mem::take(&mut open)),
-            Step::Done => return Ok(()),
-            Step::Busy | Step::Pending => host.wait(seen)?,
+            Step::Busy | Step::Pending => {
+                send(host, core::mem::take(&mut open));
+                host.wait(seen)?;
+            }
             Step::Sync { id, tag } => {
+                send(host, core::mem::take(&mut open));
                 let result = host.dev().sync(tag);
                 host.with(|fs| fs.complete(id, result));
                 host.wake();
+            }
+            Step::Done => {
+                send(host, core::mem::take(&mut open));
+                return Ok(());
             }
         }
     }
@@ -302,6 +308,9 @@ fn send_from<H: Host>(host: &mut H, id: PlanId, batch: Batch) {
 }
 
 fn send<H: Host>(host: &mut H, batch: Batch) {
+    if batch.is_empty() {
+        return;
+    }
     let batch = if batch.waited { Some(batch) } else { host.submit(batch) };
     if let Some(batch) = batch {
         batch.run(host);

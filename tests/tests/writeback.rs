@@ -12,7 +12,7 @@ mod rig;
 
 use rig::{FILE, MIB, Part, Rig, Stop, Taken, at, ext2, fat, policy};
 use seawall_blockdev::{DevError, PageBuf};
-use seawall_diskfs::policy::{Exclusion, Flusher, MergeBoundary, Policy};
+use seawall_diskfs::policy::{Action, ClosePolicy, Exclusion, Flusher, MergeBoundary, Policy};
 use seawall_diskfs::{Format, FsError, Handle, PlanId, PlanReq, Site, Slice, Verdict, driver};
 use seawall_fat::Fat;
 
@@ -71,6 +71,41 @@ fn closes_alone_ext2() {
 #[test]
 fn closes_alone_fat() {
     closes_alone(true, fat);
+}
+
+/// Whatever the other part of a close says: what it hands out is written when its Sync is sent.
+fn a_close_that_syncs_covers_what_it_wrote<F: Format>(rig: impl Fn(Policy) -> Rig<F>) {
+    use Action::{Barrier, Start, Submit, Wait};
+    for (data, inode) in
+        [(Submit, Barrier), (Start, Barrier), (Barrier, Start), (Barrier, Submit), (Barrier, Wait)]
+    {
+        let mut p = policy("fat-stock");
+        p.close = ClosePolicy { data, inode, linger_ms: 0 };
+        let mut r = rig(p);
+        let (_, h) = r.file();
+        let close = r.begin(PlanReq::Close(h));
+        let mut syncs = 0;
+        loop {
+            match r.pull(close) {
+                Ok(t) if t.sync => {
+                    assert_eq!((r.taken.len(), r.dirty()), (1, 0), "{data:?}, {inode:?}");
+                    r.complete(&t);
+                    syncs += 1;
+                }
+                Ok(t) => assert!(t.waited, "{data:?}, {inode:?}"),
+                Err(Stop::Pending) => r.complete_those(|_| true),
+                Err(stop) => break assert_eq!(stop, Stop::Done),
+            }
+        }
+        assert_eq!(syncs, 1, "{data:?}, {inode:?}");
+        r.fs().finish(close).unwrap();
+    }
+}
+
+#[test]
+fn closes_that_sync() {
+    a_close_that_syncs_covers_what_it_wrote(ext2);
+    a_close_that_syncs_covers_what_it_wrote(fat);
 }
 
 /// A close while the flusher is in the middle of a chunk of the file.

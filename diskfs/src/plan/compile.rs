@@ -106,12 +106,13 @@ impl<F: Format> Fs<F> {
         self.all_blocks(true)
     }
 
-    /// Linux's FAT: who waits for the inode waits for its entry; the tables are only started.
+    /// As Linux's FAT: who waits for the inode waits for what is in it; the site `fat_table` is only
+    /// started.
     fn starts_tables(&self) -> bool {
         !self.policy.ordered() && self.policy.action(Site::FatTable, true) <= Action::Start
     }
 
-    /// The inode's own blocks: those that are not the FAT's, and those that are.
+    /// The inode's own blocks: those of other sites than `fat_table`, and those of that.
     fn own_parts(&self, ino: Ino) -> (Vec<u64>, Vec<u64>) {
         let own = self.nodes.get(ino).map(|n| n.own.iter().copied()).into_iter().flatten();
         own.partition(|b| {
@@ -174,36 +175,42 @@ impl<F: Format> Fs<F> {
         Ok(p)
     }
 
-    /// Data, then what leads to it; each part as far as its action says.
+    /// Data, then what leads to it; each part as far as its action says. Where a Sync follows, both
+    /// are waited for: it would not cover what is still under way.
     fn add_close(&self, p: &mut Plan, ino: Ino, close: ClosePolicy) {
+        let syncs = close.data.max(close.inode) >= Action::Fua;
         match close.data {
             Action::None => {}
-            Action::Start => p.phases.push_back(self.walk(Some(ino), Own::Skip, false)),
-            Action::Submit => p.phases.push_back(self.walk(Some(ino), Own::Wait, false)),
+            Action::Start if !syncs => p.phases.push_back(self.walk(Some(ino), Own::Skip, false)),
+            Action::Submit if !syncs => p.phases.push_back(self.walk(Some(ino), Own::Wait, false)),
             _ => p.phases.push_back(self.data_phase(Some(ino))),
         }
         match close.inode {
             Action::None => {}
+            inode if syncs || inode > Action::Wait => p.phases.push_back(self.metadata_phase(ino)),
+            inode => self.add_close_inode(p, ino, inode),
+        }
+        if syncs {
+            let cover = Cover::Inode(ino);
+            p.phases.push_back(Phase::Sync { site: Site::Close, cover, waited: false });
+        }
+    }
+
+    /// The inode's part of a close without a Sync.
+    fn add_close_inode(&self, p: &mut Plan, ino: Ino, action: Action) {
+        match action {
             // What stands between two epochs has to be waited for: there the flusher does it.
             Action::Start if self.policy.ordered() => {}
-            Action::Submit if self.policy.ordered() => {
-                p.phases.push_back(self.metadata_phase(ino));
+            Action::Start | Action::Submit if !self.policy.ordered() => {
+                p.phases.push_back(self.own_blocks(ino, false));
             }
-            Action::Start | Action::Submit => p.phases.push_back(self.own_blocks(ino, false)),
             Action::Wait if self.starts_tables() => {
-                let (entry, tables) = self.own_parts(ino);
-                p.phases.push_back(Phase::Blocks(BlockList {
-                    list: entry,
-                    waits: true,
-                    ..Default::default()
-                }));
+                let (list, tables) = self.own_parts(ino);
+                let entry = BlockList { list, waits: true, ..Default::default() };
+                p.phases.push_back(Phase::Blocks(entry));
                 p.phases.push_back(Phase::Blocks(BlockList { list: tables, ..Default::default() }));
             }
             _ => p.phases.push_back(self.metadata_phase(ino)),
-        }
-        if close.data.max(close.inode) >= Action::Fua {
-            let cover = Cover::Inode(ino);
-            p.phases.push_back(Phase::Sync { site: Site::Close, cover, waited: false });
         }
     }
 
