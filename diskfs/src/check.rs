@@ -12,7 +12,7 @@ pub use reader::Reader;
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::fmt::Display;
+use core::fmt::{self, Display};
 use serde::{Serialize, Serializer};
 
 /// How bad a finding is.
@@ -50,6 +50,23 @@ pub struct Place {
     pub block: Option<u64>,
     /// Block group, or what the format has in its place.
     pub group: Option<u32>,
+}
+
+/// Writes what was found and what should be there, for the end of a finding's line.
+///
+/// # Errors
+/// The formatter's.
+pub fn write_numbers(
+    f: &mut fmt::Formatter<'_>,
+    found: Option<u64>,
+    right: Option<u64>,
+) -> fmt::Result {
+    match (found, right) {
+        (Some(found), Some(right)) => write!(f, " (found {found}, should be {right})"),
+        (Some(found), None) => write!(f, " ({found})"),
+        (None, Some(right)) => write!(f, " (should be {right})"),
+        (None, None) => Ok(()),
+    }
 }
 
 /// A finding of a format. Its text names what is wrong, and where.

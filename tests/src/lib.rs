@@ -10,6 +10,7 @@
 mod bins;
 mod compat;
 mod e2fs;
+mod file_dev;
 mod fuzz;
 mod mount;
 mod process;
@@ -20,6 +21,7 @@ mod tree;
 pub use bins::bin;
 pub use compat::rows_name_tests;
 pub use e2fs::{assert_clean, debugfs, debugfs_write, dumpe2fs, e2fsck, mke2fs};
+pub use file_dev::FileDev;
 pub use fuzz::{Rng, fuzz};
 pub use mount::{LoopMount, Mount};
 pub use process::Proc;

@@ -1,6 +1,6 @@
 //! The runs: what is simulated, each independent of the others, and what each gives.
 
-use super::compare::METRICS;
+use super::compare::metric;
 use super::copy::{self, Copied, Copy};
 use super::f2fs::{self, Fio};
 use super::hurd;
@@ -283,7 +283,7 @@ impl Values {
     /// mean, a share in points. What is small beside the absolute part of its tolerance does not
     /// count, nor what is waived.
     pub(crate) fn seed_effect(&self, waived: &[&Key]) -> Option<(f64, &Key)> {
-        let counts = |k: &Key| METRICS.contains(&k.metric) && !waived.contains(&k);
+        let counts = |k: &Key| metric(k.metric).is_some() && !waived.contains(&k);
         let all = self.map.iter().filter(|(k, _)| counts(k)).map(|(k, v)| (moved(k, v), k));
         all.max_by(|a, b| a.0.total_cmp(&b.0))
     }

@@ -130,8 +130,8 @@ fn work_of(r: &Row) -> Work {
     }
 }
 
-/// What the threads' tables have.
-pub(crate) const METRICS: [&str; 12] = [
+/// What the tables of the FAT thread have, in the order of its columns.
+pub(crate) const FAT_METRICS: [&str; 8] = [
     "throughput",
     "requests",
     "request_avg",
@@ -140,18 +140,22 @@ pub(crate) const METRICS: [&str; 12] = [
     "in_flight_at_close",
     "umount",
     "total",
-    "share_4KiB",
-    "share_8KiB",
-    "share_ge512KiB",
-    "run_time",
 ];
+
+/// What those of the others have besides.
+const OTHER_METRICS: [&str; 4] = ["share_4KiB", "share_8KiB", "share_ge512KiB", "run_time"];
+
+/// The name of something that the threads' tables have.
+pub(crate) fn metric(name: &str) -> Option<&'static str> {
+    FAT_METRICS.iter().chain(&OTHER_METRICS).find(|m| **m == name).copied()
+}
 
 /// The name here of what a row says.
 fn key_of(r: &Row) -> Option<Key> {
     let range = r.metric.trim_end_matches("_min").trim_end_matches("_max");
     let metric = match range {
         "data_bios_ge_768KiB" => "bios_ge_768KiB",
-        m => METRICS.iter().find(|x| **x == m)?,
+        m => metric(m)?,
     };
     let policy = match r.policy.as_str() {
         "vanilla" => "hurd-vanilla",

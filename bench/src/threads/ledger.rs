@@ -2,6 +2,7 @@
 //!
 //! A row without a place is an error, so that none is left out in silence.
 
+use super::compare::FAT_METRICS;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use std::sync::LazyLock;
@@ -179,17 +180,7 @@ fn fat(r: &Row) -> Option<Place> {
     if r.workload == "setting" {
         return fat_setting(r);
     }
-    let known = [
-        "throughput",
-        "requests",
-        "request_avg",
-        "cp_returns",
-        "dirty_at_close",
-        "in_flight_at_close",
-        "umount",
-        "total",
-    ];
-    let m = known.iter().find(|m| **m == r.metric)?;
+    let m = FAT_METRICS.iter().find(|m| **m == r.metric)?;
     let drifted = ["requests", "request_avg", "in_flight_at_close"];
     let key = (r.device.as_str(), r.threshold.as_str(), r.policy.as_str());
     if key == ("evo870", "5%", "stock") && drifted.contains(m) {

@@ -2,7 +2,7 @@
 
 use super::Report;
 use super::cells::{Values, Work};
-use super::compare::Compared;
+use super::compare::{Compared, FAT_METRICS};
 use super::ledger::{self, Place, place};
 use super::session::SESSIONS;
 use crate::host::EDGES;
@@ -133,19 +133,7 @@ fn fat(r: &Report) -> Table {
                     pair(theirs(r, at, Work::Large, metric), ours)
                 };
                 let mut row = vec![format!("{} {column} {policy}", s.drive)];
-                row.extend(
-                    [
-                        "throughput",
-                        "requests",
-                        "request_avg",
-                        "cp_returns",
-                        "dirty_at_close",
-                        "in_flight_at_close",
-                        "umount",
-                        "total",
-                    ]
-                    .map(cell),
-                );
+                row.extend(FAT_METRICS.map(cell));
                 t.add_row(row);
             }
         }

@@ -204,12 +204,7 @@ impl Display for Finding {
         if let Some(name) = &self.name {
             write!(f, ": \"{}\"", name.escape_ascii())?;
         }
-        match (self.found, self.right) {
-            (Some(found), Some(right)) => write!(f, " (found {found}, should be {right})"),
-            (Some(found), None) => write!(f, " ({found})"),
-            (None, Some(right)) => write!(f, " (should be {right})"),
-            (None, None) => Ok(()),
-        }
+        check::write_numbers(f, self.found, self.right)
     }
 }
 

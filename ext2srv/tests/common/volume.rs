@@ -4,7 +4,7 @@
 // A module of tests: a panic is how one fails.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
-use seawall_blockdev::{CacheClass, Caps, DevError, Numbered, PageBuf, RawDev, Run, WriteFlags};
+use seawall_blockdev::{Numbered, PageBuf};
 use seawall_diskfs::driver::{self, Blocking, Host};
 use seawall_diskfs::testing::{AllMiss, mount};
 use seawall_diskfs::{
@@ -12,6 +12,7 @@ use seawall_diskfs::{
     Slice, Timestamp,
 };
 use seawall_ext2::{Ext2, OpenOptions};
+pub use seawall_tests::FileDev;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -19,80 +20,8 @@ use std::path::Path;
 /// The time of every test.
 pub const TIME: Timestamp = Timestamp { secs: 1_790_000_000, nanos: 123_456_789 };
 
-/// A device over a file, flushable in name only: these tests end in orderly ways.
-#[derive(Debug)]
-pub struct FileDev {
-    file: File,
-    size: u64,
-}
-
 /// A numbered [`FileDev`].
 pub type Dev = Numbered<FileDev>;
-
-impl FileDev {
-    /// Opens an image.
-    pub fn open(path: &Path) -> Dev {
-        Numbered::new(Self::raw(path))
-    }
-
-    /// The same without numbers, to be wrapped.
-    pub fn raw(path: &Path) -> Self {
-        let file = File::options().read(true).write(true).open(path).unwrap();
-        let size = file.metadata().unwrap().len();
-        Self { file, size }
-    }
-
-    /// Makes a sparse image.
-    pub fn create(path: &Path, size: u64) -> Dev {
-        File::create(path).unwrap().set_len(size).unwrap();
-        Self::open(path)
-    }
-}
-
-impl RawDev for FileDev {
-    fn caps(&self) -> Caps {
-        Caps {
-            size: self.size,
-            logical: 512,
-            physical: 512,
-            atomic_write: 512,
-            max_io: 1 << 20,
-            cache: CacheClass::Flushable,
-            fua: false,
-            order: false,
-            acked_survives_server_death: true,
-            read_only: false,
-        }
-    }
-
-    fn read(&mut self, start: u64, buf: &mut [u8]) -> Result<(), DevError> {
-        self.file.read_exact_at(buf, start).map_err(|_| DevError::Io)
-    }
-
-    fn write(&mut self, start: u64, buf: &[u8], _flags: WriteFlags) -> Result<(), DevError> {
-        assert!(start + buf.len() as u64 <= self.size, "a write past the device");
-        self.file.write_all_at(buf, start).map_err(|_| DevError::Io)
-    }
-
-    fn flush(&mut self) -> Result<(), DevError> {
-        Ok(())
-    }
-
-    fn discard(&mut self, _run: Run) -> Result<(), DevError> {
-        Err(DevError::Unsupported)
-    }
-
-    fn write_zeroes(&mut self, run: Run) -> Result<(), DevError> {
-        // What is zero already stays a hole.
-        let mut buf = vec![0; run.len as usize];
-        self.read(run.start, &mut buf)?;
-        if buf.iter().any(|b| *b != 0) {
-            buf.fill(0);
-            self.write(run.start, &buf, WriteFlags::default())?;
-        }
-        Ok(())
-    }
-}
 
 /// Opens the engine on an image.
 pub fn engine(path: &Path, opts: OpenOptions) -> Result<Ext2, FsError> {

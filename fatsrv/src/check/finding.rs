@@ -166,12 +166,7 @@ impl Display for Finding {
         if !self.detail.is_empty() {
             write!(f, ": {}", self.detail)?;
         }
-        match (self.found, self.right) {
-            (Some(found), Some(right)) => write!(f, " (found {found}, should be {right})"),
-            (Some(found), None) => write!(f, " ({found})"),
-            (None, Some(right)) => write!(f, " (should be {right})"),
-            (None, None) => Ok(()),
-        }
+        check::write_numbers(f, self.found, self.right)
     }
 }
 
