@@ -36,14 +36,6 @@ impl Session {
         self.changes.push(change);
     }
 
-    /// As [`Session::changed_name`], for a name that may be kept in another spelling.
-    pub(super) fn lost_name(&mut self, dir: Ino, name: &[u8], old: Target) {
-        if let Some(name) = old.spelling.filter(|kept| kept != name) {
-            self.changed(Change::Name { dir, name });
-        }
-        self.changed_name(dir, name, old.node);
-    }
-
     /// A name was made, removed or moved, and with it its directory and perhaps a node.
     pub(super) fn changed_name(&mut self, dir: Ino, name: &[u8], node: Option<Ino>) {
         self.changed(Change::Name { dir, name: name.to_vec() });
@@ -54,29 +46,18 @@ impl Session {
     }
 }
 
-/// What stands at a name.
-#[derive(Default)]
-pub(super) struct Target {
-    pub(super) node: Option<Ino>,
-    /// The spelling that the volume keeps, on formats that fold names.
-    pub(super) spelling: Option<Vec<u8>>,
-}
-
-/// What stands at a name that an operation is about to take away.
+/// The node at a name that an operation is about to take away.
 pub(super) fn target<F: Format>(
     fs: &mut Fs<F>,
     ctx: &Ctx,
     dir: Ino,
     name: &[u8],
     t: &mut Ticket,
-) -> Attempt<Target> {
+) -> Attempt<Option<Ino>> {
     match fs.lookup(ctx, dir, name, t) {
-        Ok(done) => {
-            let spelling = if fs.folds_names() { fs.spelling(ctx, dir, name, t)? } else { None };
-            Ok(Target { node: Some(done.value.ino), spelling })
-        }
+        Ok(done) => Ok(Some(done.value.ino)),
         // The operation says it better.
-        Err(Fault::Err(_)) => Ok(Target::default()),
+        Err(Fault::Err(_)) => Ok(None),
         Err(again) => Err(again),
     }
 }

@@ -1,6 +1,6 @@
 //! Operations that find, make, move and remove names.
 
-use super::changes::{Target, target};
+use super::changes::target;
 use super::fids::NodeId;
 use super::{Change, Fail, Made, Result, Session};
 use crate::protocol::{
@@ -196,13 +196,13 @@ impl Session {
         rmdir: bool,
     ) -> Result<Made> {
         let dir = self.fids.node(dir)?;
-        let mut gone = Target::default();
+        let mut gone = None;
         let done = driver::run(host, ctx, |fs, t| {
             current(fs, ctx, dir, t)?;
             gone = target(fs, ctx, dir.ino, name, t)?;
             if rmdir { fs.rmdir(ctx, dir.ino, name, t) } else { fs.unlink(ctx, dir.ino, name, t) }
         });
-        self.lost_name(dir.ino, name, gone);
+        self.changed_name(dir.ino, name, gone);
         done?;
         Ok(Made::default())
     }
@@ -215,7 +215,7 @@ impl Session {
         body: &Rename,
     ) -> Result<Made> {
         let (from, to) = (self.fids.node(dir)?, self.fids.node(body.to_fid)?);
-        let (mut moved, mut gone) = (Target::default(), Target::default());
+        let (mut moved, mut gone) = (None, None);
         let done = driver::run(host, ctx, |fs, t| {
             current(fs, ctx, from, t)?;
             current(fs, ctx, to, t)?;
@@ -223,8 +223,8 @@ impl Session {
             gone = target(fs, ctx, to.ino, &body.to_name, t)?;
             fs.rename(ctx, (from.ino, &body.name), (to.ino, &body.to_name), body.flags, t)
         });
-        self.lost_name(from.ino, &body.name, moved);
-        self.lost_name(to.ino, &body.to_name, gone);
+        self.changed_name(from.ino, &body.name, moved);
+        self.changed_name(to.ino, &body.to_name, gone);
         done?;
         Ok(Made::default())
     }
