@@ -106,8 +106,8 @@ impl<F: Format> Fs<F> {
         self.all_blocks(true)
     }
 
-    /// As Linux's FAT: who waits for the inode waits for what is in it; the site `fat_table` is only
-    /// started.
+    /// As Linux's FAT: who waits for the inode waits for what is in it; the site `fat_table` is
+    /// only started.
     fn starts_tables(&self) -> bool {
         !self.policy.ordered() && self.policy.action(Site::FatTable, true) <= Action::Start
     }
